@@ -13,12 +13,13 @@ const OTHERS: [&str; 4] = ["docker://", "store:", "http://", "https://"];
 
 /// Completes a source: an image, a file, or a scheme.
 pub(super) fn source(begin: &OsStr) -> Vec<CompletionCandidate> {
-    [scheme(begin), stored(begin), PathCompleter::any().complete(begin)].concat()
+    let names = image(begin).into_iter();
+    names.chain(PathCompleter::any().complete(begin)).collect()
 }
 
 /// Completes an image: a name in the store, or a scheme.
 pub(super) fn image(begin: &OsStr) -> Vec<CompletionCandidate> {
-    [scheme(begin), stored(begin)].concat()
+    scheme(begin).into_iter().chain(stored(begin)).collect()
 }
 
 /// Completes a name in the store, also behind `store:`.

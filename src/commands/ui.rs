@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             true => Scope::All,
             false => Scope::Namespace(cluster.namespace().to_owned()),
         };
-        cluster.is_there().await.map_err(|e| e.into_error(&format!("cannot show the VMs of {scope}")))?;
+        cluster.check_server().await.map_err(|e| e.into_error(&format!("cannot show the VMs of {scope}")))?;
         let said = format!("coracle: the VMs of {scope}; Ctrl-C ends the page");
         let at = ProxySettings { url: args.uploadproxy_url.clone(), accepts_any_certificate: args.insecure };
         let server = Server::listen(cluster, scope, args.port, at).await?;

@@ -17,7 +17,7 @@ use super::server::Scope;
 use crate::error::Error;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
-use cluster_model::answer::Answer;
+use cluster_model::answer::BoundedObject;
 use cluster_model::objects::{Kind, escaped};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -149,7 +149,7 @@ async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<io::Result<Byt
             sleep(AGAIN).await;
             continue;
         };
-        let Event { r#type, object: Answer(object) } = event;
+        let Event { r#type, object: BoundedObject(object) } = event;
         let changed = match r#type.as_str() {
             "ADDED" | "MODIFIED" => all.put(KINDS[at], &object),
             "DELETED" => all.remove(KINDS[at], &object),
@@ -207,7 +207,7 @@ async fn send(sender: &Sender<io::Result<Bytes>>, name: &str, data: &Value) -> R
 #[derive(Debug, PartialEq, serde::Deserialize)]
 struct Event {
     r#type: String,
-    object: Answer,
+    object: BoundedObject,
 }
 
 /// Lines of a watch's response.
@@ -256,8 +256,9 @@ mod tests {
         let deep = format!(r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"b"}},"spec":{deep}}}}}"#);
         let body = Stream::from(format!("{added}\n{deep}\n{{\"cut").into_bytes());
         let mut lines = Some(Lines { body, held: Vec::new() });
-        let event =
-            |r#type: &str, object: Value| Some(Event { r#type: r#type.to_owned(), object: Answer(object) });
+        let event = |r#type: &str, object: Value| {
+            Some(Event { r#type: r#type.to_owned(), object: BoundedObject(object) })
+        };
         assert_eq!(next(&mut lines).await, event("ADDED", json!({"a": 1})));
         let named = json!({"metadata": {"name": "b"}, "metadataAlone": true});
         assert_eq!(next(&mut lines).await, event("MODIFIED", named));

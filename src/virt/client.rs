@@ -5,7 +5,7 @@
 use super::connect::ConnectArgs;
 use super::failure::Failure;
 use crate::error::{Error, ErrorKind, Result};
-use cluster_model::answer::Answer;
+use cluster_model::answer::BoundedObject;
 use cluster_model::objects::{Kind, escaped, is_whole};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
@@ -69,7 +69,7 @@ impl Cluster {
     }
 
     /// Checks that the API server answers and accepts the user's credentials. No permission is needed for it.
-    pub(crate) async fn is_there(&self) -> Result<(), Failure> {
+    pub(crate) async fn check_server(&self) -> Result<(), Failure> {
         match self.get("/version").await {
             Err(failure) if failure.code() == 0 || failure.code() == 401 => Err(failure),
             _ => Ok(()),
@@ -140,7 +140,7 @@ impl Cluster {
         for _ in 0..MOST_LISTED / PAGE {
             let bytes = self.bytes(&format!("{path}{sign}limit={PAGE}{next}")).await?;
             // Some servers store and return invalid UTF-8 unchanged.
-            let Answer(mut page) = self.value(String::from_utf8_lossy(&bytes).as_bytes())?;
+            let BoundedObject(mut page) = self.value(String::from_utf8_lossy(&bytes).as_bytes())?;
             if let Some(objects) = page.get_mut("items").and_then(Value::as_array_mut) {
                 take(std::mem::take(objects));
             }
@@ -321,7 +321,7 @@ mod tests {
                 format!("cannot stop VM web: the API server {} cannot be reached: ", cluster.address());
             assert!(said.starts_with(&wanted) && said.contains("refused"), "{said}");
             assert!(!said.contains("ServiceError") && !said.contains("client error"), "{said}");
-            assert_eq!(cluster.is_there().await.unwrap_err().code(), 0);
+            assert_eq!(cluster.check_server().await.unwrap_err().code(), 0);
             Ok(())
         })
         .unwrap();
@@ -345,7 +345,7 @@ mod tests {
                     stream.write_all(answer.as_bytes()).await.unwrap();
                     stream
                 };
-                let (answer, _stream) = tokio::join!(cluster.is_there(), serves);
+                let (answer, _stream) = tokio::join!(cluster.check_server(), serves);
                 assert_eq!(answer.is_ok(), is_there, "{status}");
             }
             Ok(())

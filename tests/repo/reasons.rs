@@ -15,14 +15,14 @@ const PROGRAMS: &[&str] = &["controller/", "lib/api/", "launcher/src/"];
 const TESTS: &[&str] = &["/fuzz/", "/histories", "/kit/", "/scenarios", "/sim", "/tests/", "tests.rs"];
 /// Calls whose argument before the last is a reason; and how a constant of one begins.
 const CALLS: &[&str] = &[
-    ".tell(",
+    ".record_event(",
     ".event(",
     ".condition(",
-    ".waits(",
-    ".stands(",
+    ".wait(",
+    ".wait_without_pod(",
     "Event::normal(",
     "Event::warning(",
-    "Trouble::of(",
+    "VmProblem::new(",
 ];
 const CONSTANT: &str = "const REASON: &str = \"";
 
@@ -114,15 +114,15 @@ mod tests {
     fn a_reason_is_found_on_one_line_and_on_many() {
         let code = r#"
             const WHY: &str = "PodNameTaken";
-            plan.tell(Kind::Node, meta(a, b), true, "TooLarge", format!("a, {b}"));
-            self.tell(
+            plan.record_event(Kind::Node, meta(a, b), true, "TooLarge", format!("a, {b}"));
+            self.record_event(
                 true,
                 "FailedStart",
                 message,
             );
-            self.tell(true, WHY, "it says \"a (b, c\"");
-            self.tell(page, "a_metric", "another");
-            outcome.waits("InvalidSpec", &why);
+            self.record_event(true, WHY, "it says \"a (b, c\"");
+            self.record_event(page, "a_metric", "another");
+            outcome.wait("InvalidSpec", &why);
         "#;
         assert_eq!(super::reasons(code), ["TooLarge", "FailedStart", "PodNameTaken", "InvalidSpec"]);
     }

@@ -97,7 +97,7 @@ impl Proxy {
         let is_ready = move || told.is_ready();
         tokio::spawn(measures::tell(counts, Arc::clone(&transport), is_ready, health.measures()));
         let followed = Arc::clone(&live);
-        tokio::spawn(health.clone().is_ready_when(move || followed.is_ready()));
+        tokio::spawn(health.clone().set_ready_when(move || followed.is_ready()));
         let api = Writer::new(client.clone(), COMPONENT);
         let (verifier, pods) = (Arc::clone(&live.verifier), Arc::clone(&live.pods));
         let uploads = Uploads::new(verifier, api, pods, patience, measures);
@@ -161,7 +161,7 @@ impl Answers for Routes {
 mod tests {
     use super::*;
     use crate::claim;
-    use cluster_model::objects::rights::each;
+    use cluster_model::objects::rights::all_rights;
     use kit::ApiServer as Server;
     use serve::transport::Peer;
     use std::collections::BTreeSet;
@@ -175,10 +175,10 @@ mod tests {
         let task = tokio::spawn(proxy.keep(server.client(), live));
         let gate = Gate::new(server.client());
         let peer = Peer::of(Ipv4Addr::LOCALHOST.into());
-        assert!(gate.may_read(&kit::monitors_request(), peer).await.is_ok());
+        assert!(gate.check_access(&kit::monitors_request(), peer).await.is_ok());
         let api = Writer::new(server.client(), COMPONENT);
         assert!(claim::ready(&api, "n", "disk").await.is_err(), "there is none");
-        let all: BTreeSet<_> = each(Program::Proxy).collect();
+        let all: BTreeSet<_> = all_rights(Program::Proxy).collect();
         server.until_used(&all).await;
         task.abort();
         server.kept_to(Program::Proxy);

@@ -189,7 +189,7 @@ mod tests {
         let why = ready(&api, "n", "gone").await.unwrap_err();
         assert_eq!(why, "rejecting Upload Request for PVC gone that doesn't exist");
         assert_eq!(server.count(), 1);
-        server.has(
+        server.put(
             "/api/v1/namespaces/n/persistentvolumeclaims/disk",
             pvc(&[(TARGET, ""), (POD_READY, "true")]),
         );
@@ -210,7 +210,7 @@ mod tests {
         let named = json!({"apiGroup": "cdi.kubevirt.io", "kind": "VolumeUploadSource", "name": "a"});
         let at = "/api/v1/namespaces/n/persistentvolumeclaims";
         let target = |phase: &str| json!({"metadata": {"uid": "1"}, "spec": {"dataSourceRef": named}, "status": {"phase": phase}});
-        server.has(&format!("{at}/disk"), target("Pending"));
+        server.put(&format!("{at}/disk"), target("Pending"));
         let prime = |uid: &str| {
             let owner =
                 json!({"kind": "PersistentVolumeClaim", "name": "disk", "uid": uid, "controller": true});
@@ -219,14 +219,14 @@ mod tests {
             prime["metadata"]["ownerReferences"] = json!([owner]);
             prime
         };
-        server.has(&format!("{at}/prime-1"), prime("2"));
+        server.put(&format!("{at}/prime-1"), prime("2"));
         assert!(
             ready(&api, "n", "disk").await.unwrap_err().contains("is not filled in the place of PVC disk")
         );
-        server.has(&format!("{at}/prime-1"), prime("1"));
+        server.put(&format!("{at}/prime-1"), prime("1"));
         let taken = Ready { name: "prime-1".to_owned(), content: Content::Disk };
         assert_eq!(ready(&api, "n", "disk").await, Ok(taken));
-        server.has(&format!("{at}/disk"), target("Bound"));
+        server.put(&format!("{at}/disk"), target("Bound"));
         assert!(ready(&api, "n", "disk").await.unwrap_err().ends_with("already finished uploading"));
     }
 }

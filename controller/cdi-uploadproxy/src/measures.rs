@@ -40,7 +40,7 @@ impl<'a> Running<'a> {
         Running { measures, id, status: 0 }
     }
 
-    pub(crate) fn ends(mut self, status: StatusCode) {
+    pub(crate) fn finish(mut self, status: StatusCode) {
         self.status = status.as_u16();
     }
 }
@@ -63,18 +63,18 @@ impl Measures {
     fn page(&self, transport: &Transport, is_ready: bool) -> String {
         let mut page = Page::default();
         let ready = if is_ready { 1.0 } else { 0.0 };
-        page.family("kubevirt_cdi_upload_proxy_ready").is(&[], ready);
+        page.family("kubevirt_cdi_upload_proxy_ready").sample(&[], ready);
         page.requests();
         {
             let counted = self.counted();
             let running: u64 = counted.running.values().map(|passed| passed.load(Ordering::Relaxed)).sum();
-            page.family("kubevirt_cdi_upload_proxy_requests").is(&[], counted.running.len() as f64);
+            page.family("kubevirt_cdi_upload_proxy_requests").sample(&[], counted.running.len() as f64);
             page.family("kubevirt_cdi_upload_proxy_bytes_total")
-                .is(&[], counted.bytes.saturating_add(running) as f64);
+                .sample(&[], counted.bytes.saturating_add(running) as f64);
             let mut family = page.family("kubevirt_cdi_upload_proxy_requests_total");
             for (status, count) in &counted.ended {
                 let code = if *status == 0 { "<broken off>".to_owned() } else { status.to_string() };
-                family.is(&[("code", &code)], *count as f64);
+                family.sample(&[("code", &code)], *count as f64);
             }
         }
         let (open, ended) =
@@ -113,7 +113,7 @@ mod tests {
         };
         has("kubevirt_cdi_upload_proxy_requests 2");
         has("kubevirt_cdi_upload_proxy_bytes_total 12");
-        first.ends(StatusCode::OK);
+        first.finish(StatusCode::OK);
         drop(second);
         has("kubevirt_cdi_upload_proxy_requests 0");
         has("kubevirt_cdi_upload_proxy_bytes_total 12");

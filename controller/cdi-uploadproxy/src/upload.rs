@@ -107,7 +107,7 @@ impl Uploads {
         let passed = Arc::<AtomicU64>::default();
         let running = Running::begin(&self.measures, Arc::clone(&passed));
         let answer = self.passed_on(&wanted, body, passed).await;
-        running.ends(answer.status());
+        running.finish(answer.status());
         let told = format!("{} to PVC {namespace}/{name}: {}", wanted.method, answer.status());
         match answer.status().is_server_error() {
             true => tracing::warn!("{told}: {}", String::from_utf8_lossy(answer.body()).trim()),

@@ -20,7 +20,7 @@ pub async fn has_any(client: &kube::Client, kind: Kind) -> Result<bool> {
 }
 
 /// The objects of a kind in a namespace, for kinds with few objects.
-pub async fn some(client: &kube::Client, kind: Kind, namespace: &str) -> Result<Vec<Value>> {
+pub async fn list_few(client: &kube::Client, kind: Kind, namespace: &str) -> Result<Vec<Value>> {
     let request = Request::get(format!("{}?limit={FEW}", kind.collection(namespace)));
     let mut list = send(client, "list", &Key::new(kind, namespace, "(all)"), request, None, PATIENCE).await?;
     Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())

@@ -15,10 +15,10 @@ use crate::error::{Error, ErrorKind, Result};
 use api::vmi::DeviceAttribute;
 use api::wire::Wire;
 use cluster_model::claimed::{self, Allocated, ClaimedDevice, Search, TellDevices};
-use cluster_model::issue::{ForPod, Issue, IssueKey, KeyChange};
+use cluster_model::issue::{Issue, IssueKey, KeyChange, PodCertificateIssue};
 use cluster_model::networks;
 use cluster_model::objects::{Attempt, FOUND_BY, Key, Kind, LauncherPods, object_labels, owner};
-use cluster_model::plan::{EventRecord, Mounts, OnNetwork, Plan, Step};
+use cluster_model::plan::{EventRecord, Mounts, NetworkAttachment, Plan, Step};
 use cluster_model::worker::WORK;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ const SLICES: usize = 4;
 
 /// Result of a plan.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct PlanResult {
     /// Objects as the API server returned them.
     pub answers: Vec<(Kind, Value)>,
     /// Objects to delete that are already gone, by uid. A watch that does not follow them would never report
@@ -43,17 +43,17 @@ pub struct Done {
     pub failed: Option<(Option<Attempt>, Error)>,
 }
 
-impl Done {
+impl PlanResult {
     /// Result of a plan whose task panicked: it is retried.
-    pub fn broken_off(error: impl std::error::Error + Send + Sync + 'static) -> Done {
+    pub fn broken_off(error: impl std::error::Error + Send + Sync + 'static) -> PlanResult {
         let error = Error::new(ErrorKind::Unreachable, "the task of a plan panicked").because(error);
-        Done { failed: Some((None, error)), ..Done::default() }
+        PlanResult { failed: Some((None, error)), ..PlanResult::default() }
     }
 }
 
 /// Carries out a plan in order, up to the first failed step. `source` is the program in events.
-pub async fn carry_out(server: &impl Server, source: Source<'_>, plan: Plan) -> Done {
-    let mut work = Work { server, source, versions: BTreeMap::new(), done: Done::default() };
+pub async fn carry_out(server: &impl Server, source: Source<'_>, plan: Plan) -> PlanResult {
+    let mut work = Work { server, source, versions: BTreeMap::new(), done: PlanResult::default() };
     for step in plan.steps {
         let about = step.attempt();
         if let Err(error) = work.step(step).await {
@@ -70,7 +70,7 @@ struct Work<'a, S> {
     source: Source<'a>,
     /// Versions after our own changes, from which a second change of the same object continues.
     versions: BTreeMap<Key, String>,
-    done: Done,
+    done: PlanResult,
 }
 
 impl<S: Server> Work<'_, S> {
@@ -84,7 +84,7 @@ impl<S: Server> Work<'_, S> {
                 }
                 self.create(key, object).await?;
             }
-            Step::TellDevices(telling) => self.tell_devices(telling).await?,
+            Step::RecordDevices(telling) => self.tell_devices(telling).await?,
             Step::Patch { key, version, change, part } => self.patch(key, version, change, part).await?,
             Step::Delete { key, uid } => self.delete(key, uid).await?,
             Step::Evict { key, uid } => match self.server.evict(&key, &uid).await {
@@ -93,11 +93,11 @@ impl<S: Server> Work<'_, S> {
                 // requested again later if still needed.
                 Err(error) => tracing::info!("the pod is not evicted now: {}", error.chain()),
             },
-            Step::DeleteOf { key, owner } => self.delete_of(&key, &owner).await?,
-            Step::Absent { key, of } => match self.server.get(&key).await {
+            Step::DeleteOwnedBy { key, owner } => self.delete_of(&key, &owner).await?,
+            Step::RequireAbsent { key, of } => match self.server.get(&key).await {
                 Err(error) if error.kind() == ErrorKind::Gone => {}
                 Err(error) => return Err(error),
-                Ok(object) if of.is_some_and(|of| !of.has(&meta(&object))) => {}
+                Ok(object) if of.is_some_and(|of| !of.contains(&meta(&object))) => {}
                 Ok(object) => {
                     self.done.answers.push((key.kind, object));
                     return Err(Error::new(
@@ -106,9 +106,9 @@ impl<S: Server> Work<'_, S> {
                     ));
                 }
             },
-            Step::NoPodOf { namespace, vmis } => self.no_pod_of(&namespace, &vmis).await?,
-            Step::Present { key, uid } => self.present(key, uid).await?,
-            Step::Unused { claim, by } => {
+            Step::RequireNoLauncherPod { namespace, vmis } => self.no_pod_of(&namespace, &vmis).await?,
+            Step::RequirePresent { key, uid } => self.present(key, uid).await?,
+            Step::RequireNoMounter { claim, by } => {
                 if let Some(pod) = self.server.mounter(&claim, by).await? {
                     let why = if by == Mounts::ToWrite { " for writing" } else { "" };
                     let what = format!(
@@ -133,7 +133,7 @@ impl<S: Server> Work<'_, S> {
                 self.done.writes += 1;
                 self.done.answers.push((issue.key.kind, made));
             }
-            Step::Tell(note) => self.tell(&note).await,
+            Step::RecordEvent(note) => self.record_event(&note).await,
         }
         Ok(())
     }
@@ -197,7 +197,11 @@ impl<S: Server> Work<'_, S> {
         let mut found = Vec::new();
         for wanted in devices {
             if !claims.contains_key(&wanted.claim) {
-                let claim = self.server.get(&wanted.claim).await.map_err(|error| unserved(error, &wanted))?;
+                let claim = self
+                    .server
+                    .get(&wanted.claim)
+                    .await
+                    .map_err(|error| missing_claim_error(error, &wanted))?;
                 claims.insert(wanted.claim.clone(), claim);
             }
             let claim = claims.get(&wanted.claim).unwrap_or(&Value::Null);
@@ -227,7 +231,7 @@ impl<S: Server> Work<'_, S> {
         wanted: &[(usize, &(ClaimedDevice, Allocated))],
     ) -> Result<BTreeMap<usize, DeviceAttribute>> {
         let mut searches: Vec<Search<'_>> =
-            wanted.iter().map(|(_, (_, allocated))| Search::of(allocated)).collect();
+            wanted.iter().map(|(_, (_, allocated))| Search::new(allocated)).collect();
         let Some((_, (first, _))) = wanted.first() else { return Ok(BTreeMap::new()) };
         let mut more: Option<String> = None;
         for _ in 0..SLICES {
@@ -241,7 +245,7 @@ impl<S: Server> Work<'_, S> {
                     );
                     Error::new(ErrorKind::Unreachable, what).because(error)
                 }
-                _ => unserved(error, first),
+                _ => missing_claim_error(error, first),
             })?;
             for slice in page["items"].as_array().into_iter().flatten() {
                 searches.iter_mut().for_each(|search| search.read_slice(slice));
@@ -251,7 +255,7 @@ impl<S: Server> Work<'_, S> {
                 let each = searches.into_iter().zip(wanted);
                 return each
                     .map(|(search, (at, (of, _)))| {
-                        Ok((*at, search.end().map_err(|why| no_device(of, &why))?))
+                        Ok((*at, search.finish().map_err(|why| no_device(of, &why))?))
                     })
                     .collect();
             }
@@ -265,10 +269,10 @@ impl<S: Server> Work<'_, S> {
     async fn add_device<'n>(
         &self,
         pod: &mut Value,
-        network: &'n OnNetwork,
+        network: &'n NetworkAttachment,
         known: &mut BTreeMap<&'n Key, Option<Value>>,
     ) -> Result<()> {
-        let OnNetwork { name, definition, needs_device } = network;
+        let NetworkAttachment { name, definition, needs_device } = network;
         let what = |why: &str| {
             let (namespace, known) = (&definition.namespace, &definition.name);
             let what = format!("network {name}: NetworkAttachmentDefinition {namespace}/{known} {why}");
@@ -286,7 +290,7 @@ impl<S: Server> Work<'_, S> {
             return if *needs_device { Err(what("is not there")) } else { Ok(()) };
         };
         match networks::resource(found) {
-            Ok(Some(resource)) => networks::give(pod, name, resource),
+            Ok(Some(resource)) => networks::add_device(pod, name, resource),
             Ok(None) if *needs_device => {
                 let why =
                     format!("has no annotation {} with the resource of its devices", networks::RESOURCE);
@@ -392,9 +396,9 @@ impl<S: Server> Work<'_, S> {
 
     /// Creates the certificate of a worker pod and its Secret. An existing Secret of the same owner gets a
     /// new certificate without being read. A Secret of another owner is left as it is.
-    async fn issue_for_pod(&self, issue: &ForPod) -> Result<Value> {
+    async fn issue_for_pod(&self, issue: &PodCertificateIssue) -> Result<Value> {
         let authority = self.server.get(&issue.signer()).await?;
-        let others = self.server.get(&issue.others()).await?;
+        let others = self.server.get(&issue.peer_bundle()).await?;
         let secret = certificate::for_pod(issue, &authority, &others)?;
         match self.server.create(&issue.key, &secret).await {
             Err(error) if error.kind() == ErrorKind::Exists => {
@@ -408,7 +412,7 @@ impl<S: Server> Work<'_, S> {
     /// Creates or promotes a key that signs upload tokens. An existing one counts as success.
     async fn issue_key(&self, issue: &IssueKey) -> Result<Value> {
         let change = match issue.change {
-            KeyChange::First => signing_key::first(issue, &self.server.signing_key().await?),
+            KeyChange::First => signing_key::signing_secret(issue, &self.server.signing_key().await?),
             KeyChange::Next => signing_key::next(issue, &self.server.signing_key().await?),
             KeyChange::Promote => signing_key::promoted(issue, &self.server.get(&issue.key).await?)?,
         };
@@ -422,7 +426,7 @@ impl<S: Server> Work<'_, S> {
     }
 
     /// Records an event. A failure is logged and does not end the plan.
-    async fn tell(&self, note: &EventRecord) {
+    async fn record_event(&self, note: &EventRecord) {
         let (object, key) = event(note, self.source, Timestamp::now());
         if let Err(error) = self.server.create(&key, &object).await {
             tracing::warn!("{}", error.chain());
@@ -438,7 +442,7 @@ fn no_device(wanted: &ClaimedDevice, why: &str) -> Error {
 
 /// Error for a missing ResourceClaim. Its kind is not `Gone`, which would mean that the plan's own object is
 /// gone.
-fn unserved(error: Error, wanted: &ClaimedDevice) -> Error {
+fn missing_claim_error(error: Error, wanted: &ClaimedDevice) -> Error {
     match error.kind() {
         ErrorKind::Gone => {
             let why =

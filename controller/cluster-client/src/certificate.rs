@@ -4,7 +4,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster_model::issue::{ForPod, Holder, Issue, LABEL, OPAQUE};
+use cluster_model::issue::{Holder, Issue, LABEL, OPAQUE, PodCertificateIssue};
 use cluster_model::objects::{Certificate, Key, Kind, certificate};
 use cluster_model::uploads::BUNDLE;
 use cluster_model::webhook_paths::{FIELD, PathSegments};
@@ -37,11 +37,11 @@ pub fn secret(issue: &Issue, authority: Option<&Value>, present: Option<&Value>)
             ];
             params.extended_key_usages =
                 usages.into_iter().filter(|(is_used, _)| *is_used).map(|(_, usage)| usage).collect();
-            let is = Certificate::first(&file(secret, "tls.crt")).and_then(|found| found.name);
+            let is = Certificate::from_pem(&file(secret, "tls.crt")).and_then(|found| found.name);
             if is.as_deref() != Some(signer.name.as_str()) {
-                return Err(replaced(&signer.key));
+                return Err(replaced_signer_error(&signer.key));
             }
-            signed(&params, &key, &signer.name, secret)
+            sign(&params, &key, &signer.name, secret)
         }
         (Some(signer), None) => {
             return Err(Error::new(
@@ -82,15 +82,15 @@ fn random() -> [[u8; 16]; 2] {
 
 /// The Secret of a worker pod. `authority` is the signer's present Secret, and `others` the present ConfigMap
 /// with the CA bundle of the other end.
-pub fn for_pod(issue: &ForPod, authority: &Value, others: &Value) -> Result<Value> {
+pub fn for_pod(issue: &PodCertificateIssue, authority: &Value, others: &Value) -> Result<Value> {
     let subject = issue.holder.name();
     let cannot = |e: rcgen::Error| cannot(subject, e);
-    let signer = Certificate::first(&file(authority, "tls.crt"))
+    let signer = Certificate::from_pem(&file(authority, "tls.crt"))
         .filter(|signer| signer.from <= issue.from && issue.until <= signer.until)
-        .ok_or_else(|| replaced(&issue.signer()))?;
+        .ok_or_else(|| replaced_signer_error(&issue.signer()))?;
     let bundle = others["data"][BUNDLE].as_str().unwrap_or_default();
     if certificate::all(bundle).is_empty() {
-        let what = format!("{} has no certificate of an authority", issue.others());
+        let what = format!("{} has no certificate of an authority", issue.peer_bundle());
         return Err(Error::new(ErrorKind::Conflict, what));
     }
     let key = KeyPair::generate().map_err(cannot)?;
@@ -100,7 +100,7 @@ pub fn for_pod(issue: &ForPod, authority: &Value, others: &Value) -> Result<Valu
         Holder::Client(_) => ExtendedKeyUsagePurpose::ClientAuth,
     }];
     let name = signer.name.unwrap_or_default();
-    let certificate = signed(&params, &key, &name, authority).map_err(cannot)?;
+    let certificate = sign(&params, &key, &name, authority).map_err(cannot)?;
     Ok(json!({
         "apiVersion": Kind::Secret.api_version(),
         "kind": Kind::Secret.name(),
@@ -136,7 +136,7 @@ fn params(
 }
 
 /// Signs with the key in the Secret of the CA of this name.
-fn signed(
+fn sign(
     params: &CertificateParams,
     key: &KeyPair,
     authority: &str,
@@ -152,7 +152,7 @@ fn cannot(subject: &str, why: rcgen::Error) -> Error {
     Error::setup(format!("cannot create a certificate for {subject}"), why)
 }
 
-fn replaced(signer: &Key) -> Error {
+fn replaced_signer_error(signer: &Key) -> Error {
     Error::new(ErrorKind::Conflict, format!("{signer} contains another CA by now"))
 }
 

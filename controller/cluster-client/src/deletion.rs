@@ -43,7 +43,7 @@ impl Deletion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Done, Writer};
+    use crate::{PlanResult, Writer};
     use cluster_model::objects::Kind;
     use cluster_model::plan::Plan;
     use kit::ApiServer;
@@ -92,12 +92,12 @@ mod tests {
         let writer = Writer::new(server.client(), "virt-controller");
         for (finalizers, is_gone) in [(json!([]), true), (json!(["example.com/held"]), false)] {
             let object = json!({"metadata": {"namespace": "n", "name": "a", "finalizers": finalizers}});
-            server.has_object(Kind::VirtualMachine, object);
+            server.put_object(Kind::VirtualMachine, object);
             let key = Key::new(Kind::VirtualMachine, "n", "a");
             let there = server.object(&key.path()).unwrap();
             let mut plan = Plan::default();
             plan.delete(key, &meta(&there));
-            let Done { deletions, failed, .. } = writer.carry_out(plan).await;
+            let PlanResult { deletions, failed, .. } = writer.carry_out(plan).await;
             assert!(failed.is_none(), "{failed:?}");
             let [deletion] = &deletions[..] else { panic!("{deletions:?}") };
             assert_eq!((json!(deletion.uid), deletion.is_gone), (there["metadata"]["uid"].clone(), is_gone));

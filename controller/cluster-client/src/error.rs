@@ -78,15 +78,15 @@ impl Error {
     /// True if the request was never sent to the API server.
     pub(super) fn is_unsent(&self) -> bool {
         let cause = std::error::Error::source(self).and_then(|cause| cause.downcast_ref());
-        matches!(cause, Some(kube::Error::Service(cause)) if cause.is::<Late>())
+        matches!(cause, Some(kube::Error::Service(cause)) if cause.is::<RateLimited>())
     }
 }
 
 /// Error of a request that was not sent, because the rate limiter did not admit it within this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Late(pub Duration);
+pub struct RateLimited(pub Duration);
 
-impl fmt::Display for Late {
+impl fmt::Display for RateLimited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -97,4 +97,4 @@ impl fmt::Display for Late {
     }
 }
 
-impl std::error::Error for Late {}
+impl std::error::Error for RateLimited {}

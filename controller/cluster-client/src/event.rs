@@ -15,7 +15,7 @@ pub struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// A program without a node.
-    pub fn of(component: &'a str) -> Source<'a> {
+    pub fn new(component: &'a str) -> Source<'a> {
         Source { component, host: None }
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn event(note: &EventRecord, source: Source<'_>, now: Timestamp) -> (
         },
         "type": if note.warning { "Warning" } else { "Normal" },
         "reason": note.reason,
-        "message": sentence(&note.message),
+        "message": bounded_message(&note.message),
         "source": {"component": source.component},
         "reportingComponent": source.component,
         "firstTimestamp": seconds,
@@ -57,7 +57,7 @@ pub(super) fn event(note: &EventRecord, source: Source<'_>, now: Timestamp) -> (
 
 /// A message for an event: shortened, and without control characters. It may contain texts of workers,
 /// launchers and kubelets.
-fn sentence(text: &str) -> String {
+fn bounded_message(text: &str) -> String {
     const LONGEST: usize = 1000;
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
 }
@@ -71,7 +71,7 @@ mod tests {
         let message = format!("the pod broke off: \u{1b}[2J\nforged{}", "x".repeat(2000));
         let key = Key::new(Kind::Pod, "n", "a");
         let note = EventRecord { key, uid: String::new(), warning: true, reason: "Failed", message };
-        let (object, _) = event(&note, Source::of("virt-controller"), Timestamp::UNIX_EPOCH);
+        let (object, _) = event(&note, Source::new("virt-controller"), Timestamp::UNIX_EPOCH);
         let said = object["message"].as_str().unwrap();
         assert!(said.starts_with("the pod broke off:  [2J forged") && said.chars().count() == 1000, "{said}");
     }

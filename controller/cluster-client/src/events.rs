@@ -4,7 +4,7 @@
 //! objects again would not remove them.
 
 use super::request::LONGEST;
-use cluster_model::answer::Answer;
+use cluster_model::answer::BoundedObject;
 use futures_util::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 use http::{HeaderValue, Request, header};
 use kube::core::{Status, WatchEvent};
@@ -15,14 +15,14 @@ use std::pin::Pin;
 pub(super) struct Events(Pin<Box<dyn AsyncBufRead + Send>>);
 
 impl Events {
-    pub(super) async fn of(client: &kube::Client, mut request: Request<Vec<u8>>) -> kube::Result<Events> {
+    pub(super) async fn open(client: &kube::Client, mut request: Request<Vec<u8>>) -> kube::Result<Events> {
         // Newer servers compress each event separately, which this client does not decode.
         request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         Ok(Events(Box::pin(client.request_stream(request).await?)))
     }
 
     /// The next event; `None` after the server has ended the watch.
-    pub(super) async fn next(&mut self) -> kube::Result<Option<WatchEvent<Answer>>> {
+    pub(super) async fn next(&mut self) -> kube::Result<Option<WatchEvent<BoundedObject>>> {
         loop {
             let mut line = Vec::new();
             let most = u64::try_from(LONGEST).unwrap_or(u64::MAX);
@@ -74,7 +74,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     /// The events read from a watch that sends these bytes and then breaks.
-    async fn read(sent: Vec<u8>) -> Vec<kube::Result<Option<WatchEvent<Answer>>>> {
+    async fn read(sent: Vec<u8>) -> Vec<kube::Result<Option<WatchEvent<BoundedObject>>>> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
@@ -88,7 +88,7 @@ mod tests {
         });
         let client = kube::Client::try_from(kube::Config::new(format!("http://{address}").parse().unwrap()));
         let mut events =
-            Events::of(&client.unwrap(), Request::get("/w").body(Vec::new()).unwrap()).await.unwrap();
+            Events::open(&client.unwrap(), Request::get("/w").body(Vec::new()).unwrap()).await.unwrap();
         let mut all = Vec::new();
         loop {
             let event = events.next().await;
@@ -107,7 +107,7 @@ mod tests {
             let object = format!(r#"{{"metadata":{{"name":"a"}},"more":{deep}}}"#);
             let event = format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n");
             let all = read(event.into_bytes()).await;
-            let [Ok(Some(WatchEvent::Modified(Answer(told)))), Ok(None)] = all.as_slice() else {
+            let [Ok(Some(WatchEvent::Modified(BoundedObject(told)))), Ok(None)] = all.as_slice() else {
                 panic!("{all:?}")
             };
             let expected = match is_read {
@@ -126,8 +126,8 @@ mod tests {
         };
         let all = read([event(b"\"\xff\""), b"\n".to_vec(), event(b"7")].concat()).await;
         let [
-            Ok(Some(WatchEvent::Modified(Answer(first)))),
-            Ok(Some(WatchEvent::Modified(Answer(second)))),
+            Ok(Some(WatchEvent::Modified(BoundedObject(first)))),
+            Ok(Some(WatchEvent::Modified(BoundedObject(second)))),
             Ok(None),
         ] = all.as_slice()
         else {

@@ -43,14 +43,14 @@ impl Default for History {
 
 impl History {
     /// Records an object in a response or an event of the API server.
-    pub fn saw(&self, kind: Kind, object: &Value) {
+    pub fn record(&self, kind: Kind, object: &Value) {
         if let Some(version) = version_of(object) {
-            self.reached(kind, version);
+            self.record_version(kind, version);
         }
     }
 
     /// The reason, if the history went back.
-    pub fn is_back(&self) -> Option<String> {
+    pub fn restore_reason(&self) -> Option<String> {
         self.back.borrow().clone()
     }
 
@@ -67,7 +67,7 @@ impl History {
         }
     }
 
-    pub(crate) fn reached(&self, kind: Kind, version: u64) {
+    pub(crate) fn record_version(&self, kind: Kind, version: u64) {
         let mut all = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = all.entry(store(kind)).or_default();
         *newest = version.max(*newest);
@@ -108,14 +108,14 @@ impl Trail {
     }
 
     /// Records the version of a watch event. False if it is older than an earlier one.
-    pub(crate) fn reached(&mut self, version: u64) -> bool {
+    pub(crate) fn record_version(&mut self, version: u64) -> bool {
         let goes_on = version >= self.newest;
         self.newest = version.max(self.newest);
         goes_on
     }
 
     /// Records an object in a watch event. False if its version is older than an earlier one.
-    pub(crate) fn saw(&mut self, object: &Value, is_gone: bool) -> bool {
+    pub(crate) fn record_object(&mut self, object: &Value, is_gone: bool) -> bool {
         let Some(version) = version_of(object) else { return true };
         let sum = sum(object);
         self.objects.insert(sum, version);
@@ -127,13 +127,13 @@ impl Trail {
                 self.objects.remove(&oldest);
             }
         }
-        self.reached(version)
+        self.record_version(version)
     }
 
     /// Records a list of this version. `known` was the newest version of its etcd before the list was
     /// requested. Returns the reason if the list is of another history than before. The trail then continues
     /// with the list.
-    pub(crate) fn listed(
+    pub(crate) fn record_list(
         &mut self,
         kind: Kind,
         version: &str,
@@ -191,27 +191,27 @@ mod tests {
     #[test]
     fn a_list_that_is_older_than_what_was_seen_is_of_another_history() {
         let mut trail = Trail::default();
-        assert_eq!(trail.listed(KIND, "10", &[object("a", 5)], 0), None);
-        assert!(trail.saw(&object("a", 12), false));
-        assert_eq!(trail.listed(KIND, "12", &[object("a", 12)], 12), None, "nothing came since");
-        let why = trail.listed(KIND, "11", &[object("a", 5)], 0).unwrap();
+        assert_eq!(trail.record_list(KIND, "10", &[object("a", 5)], 0), None);
+        assert!(trail.record_object(&object("a", 12), false));
+        assert_eq!(trail.record_list(KIND, "12", &[object("a", 12)], 12), None, "nothing came since");
+        let why = trail.record_list(KIND, "11", &[object("a", 5)], 0).unwrap();
         assert!(why.contains("virtualmachines has version 11") && why.contains("version 12"), "{why}");
-        assert_eq!(trail.listed(KIND, "11", &[object("a", 5)], 0), None, "the new history goes on");
+        assert_eq!(trail.record_list(KIND, "11", &[object("a", 5)], 0), None, "the new history goes on");
         // Another follower, or a write, has seen a newer version.
-        assert!(trail.listed(KIND, "11", &[], 12).is_some());
+        assert!(trail.record_list(KIND, "11", &[], 12).is_some());
     }
 
     /// `etcdutl snapshot restore --bump-revision` uses no version twice, and objects keep their old ones.
     #[test]
     fn an_object_that_is_older_than_it_was_is_of_another_history() {
         let mut trail = Trail::default();
-        trail.listed(KIND, "10", &[object("a", 5), object("b", 6)], 0);
-        trail.saw(&object("a", 12), false);
-        trail.saw(&object("b", 13), true);
+        trail.record_list(KIND, "10", &[object("a", 5), object("b", 6)], 0);
+        trail.record_object(&object("a", 12), false);
+        trail.record_object(&object("b", 13), true);
         let listed = |objects: &[Value]| {
             let mut trail =
                 Trail { newest: trail.newest, objects: trail.objects.clone(), ..Trail::default() };
-            trail.listed(KIND, "1000000000", objects, 13).is_some()
+            trail.record_list(KIND, "1000000000", objects, 13).is_some()
         };
         assert!(listed(&[object("a", 5)]));
         assert!(listed(&[object("a", 12), object("b", 6)]), "it was deleted, and is there again");
@@ -222,18 +222,18 @@ mod tests {
     fn what_is_deleted_is_not_remembered_without_end() {
         let mut trail = Trail::default();
         for number in 1..=5000 {
-            trail.saw(&object(&format!("vm-{number}"), number), true);
+            trail.record_object(&object(&format!("vm-{number}"), number), true);
         }
         assert_eq!((trail.objects.len(), trail.gone.len()), (GONE, GONE));
-        assert!(!trail.saw(&object("a", 4999), false), "a watch tells in order");
+        assert!(!trail.record_object(&object("a", 4999), false), "a watch tells in order");
     }
 
     #[test]
     fn kinds_of_other_etcds_are_not_compared() {
         let history = History::default();
-        history.saw(Kind::Event, &object("a", 900));
-        history.saw(Kind::DataVolume, &object("a", 30));
+        history.record(Kind::Event, &object("a", 900));
+        history.record(Kind::DataVolume, &object("a", 30));
         assert_eq!([Kind::Event, Kind::Pod, KIND].map(|kind| history.newest(kind)), [900, 0, 30]);
-        assert_eq!(history.is_back(), None);
+        assert_eq!(history.restore_reason(), None);
     }
 }

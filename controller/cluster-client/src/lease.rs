@@ -39,7 +39,7 @@ impl Pulse {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    fn silent(&self) -> Duration {
+    fn silent_for(&self) -> Duration {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |last| last.elapsed())
     }
 }
@@ -93,11 +93,11 @@ impl Lease {
     }
 
     /// Renews the Lease while the task with this pulse is alive. Returns when it is lost.
-    pub async fn keep(&mut self, pulse: &Pulse) -> Error {
+    pub async fn renew_until_lost(&mut self, pulse: &Pulse) -> Error {
         let mut renewed = SinceBoot::now();
         loop {
             tokio::time::sleep(RENEW).await;
-            if pulse.silent() >= STUCK {
+            if pulse.silent_for() >= STUCK {
                 let what = format!(
                     "{} is released: the acting task gave no sign of life for {} s",
                     self.key,
@@ -236,20 +236,20 @@ mod tests {
         let mut lease = Lease::new(writer, "n", "lease", "one".to_owned());
         let pulse = Pulse::default();
         *pulse.0.lock().unwrap() = Instant::now().checked_sub(STUCK);
-        let lost = lease.keep(&pulse).await;
+        let lost = lease.renew_until_lost(&pulse).await;
         assert!(lost.to_string().contains("no sign of life for 60 s"), "{lost}");
         pulse.beat();
-        assert!(pulse.silent() < STUCK);
+        assert!(pulse.silent_for() < STUCK);
     }
 
     #[test]
     fn what_has_not_begun_to_act_is_not_stuck() {
         let pulse = Pulse::default();
         std::thread::sleep(Duration::from_millis(1));
-        assert_eq!(pulse.silent(), Duration::ZERO);
+        assert_eq!(pulse.silent_for(), Duration::ZERO);
         pulse.beat();
         std::thread::sleep(Duration::from_millis(1));
-        assert!(pulse.silent() > Duration::ZERO);
+        assert!(pulse.silent_for() > Duration::ZERO);
     }
 
     #[test]

@@ -37,8 +37,8 @@ pub mod usage;
 pub mod watch;
 mod writer;
 
-pub use ask::{has_any, review, some};
-pub use carry_out::{Done, carry_out};
+pub use ask::{has_any, list_few, review};
+pub use carry_out::{PlanResult, carry_out};
 pub use deletion::Deletion;
 pub use event::Source;
 pub use server::Server;

@@ -8,7 +8,7 @@
 //! The text format is small enough to write it here. Each family is started once per page, and its name is
 //! one of [`cluster_model::metrics::TABLE`], which has its type and help.
 
-use cluster_model::metrics::{Is, Metric, find};
+use cluster_model::metrics::{Metric, MetricType, find};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -32,13 +32,18 @@ impl Page {
     pub fn family(&mut self, name: &'static str) -> Family<'_> {
         let metric = find(name).copied();
         debug_assert!(metric.is_some(), "{name} is not in the table of metrics");
-        self.begin(metric.unwrap_or(Metric { name, is: Is::Gauge, labels: &[], help: "" }))
+        self.begin_family(metric.unwrap_or(Metric {
+            name,
+            metric_type: MetricType::Gauge,
+            labels: &[],
+            help: "",
+        }))
     }
 
     /// Adds durations in seconds, as a histogram.
     pub fn histogram(&mut self, name: &'static str, all: &Histograms) {
         let family = self.family(name);
-        debug_assert!(family.metric.is == Is::Histogram, "{name} is no histogram");
+        debug_assert!(family.metric.metric_type == MetricType::Histogram, "{name} is no histogram");
         for (labels, one) in &all.each {
             let labels: Vec<(&str, &str)> =
                 labels.iter().map(|(key, value)| (*key, value.as_str())).collect();
@@ -62,7 +67,7 @@ impl Page {
         let mut family = self.family("kubevirt_rest_client_requests_total");
         for ((verb, code), count) in all {
             let code = if code == 0 { "<error>".to_owned() } else { code.to_string() };
-            family.is(&[("verb", &verb), ("code", &code), ("host", &HOST)], count as f64);
+            family.sample(&[("verb", &verb), ("code", &code), ("host", &HOST)], count as f64);
         }
         let took = TOOK.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.histogram("kubevirt_rest_client_request_latency_seconds", &took);
@@ -75,8 +80,8 @@ impl Page {
         self.0
     }
 
-    fn begin(&mut self, metric: Metric) -> Family<'_> {
-        let (name, is) = (metric.name, metric.is.word());
+    fn begin_family(&mut self, metric: Metric) -> Family<'_> {
+        let (name, is) = (metric.name, metric.metric_type.as_str());
         let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
         // Writing to a string does not fail.
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {is}\n");
@@ -95,9 +100,13 @@ impl Page {
 
 impl Family<'_> {
     /// Adds a sample with these labels.
-    pub fn is(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
+    pub fn sample(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
         for (label, _) in labels {
-            debug_assert!(self.metric.has(label), "{} has no label {label} in the table", self.metric.name);
+            debug_assert!(
+                self.metric.has_label(label),
+                "{} has no label {label} in the table",
+                self.metric.name
+            );
         }
         self.page.line(self.metric.name, labels, value);
         self
@@ -129,13 +138,13 @@ struct Histogram {
 
 impl Default for Histograms {
     fn default() -> Self {
-        Histograms::of(PHASES)
+        Histograms::new(PHASES)
     }
 }
 
 impl Histograms {
     /// Histograms with these upper bounds.
-    pub const fn of(ends: &'static [f64]) -> Histograms {
+    pub const fn new(ends: &'static [f64]) -> Histograms {
         Histograms { ends, each: BTreeMap::new() }
     }
 
@@ -157,13 +166,13 @@ static HOST: LazyLock<String> = LazyLock::new(|| {
 /// Number of requests to the API server by verb and status, of this process.
 static REQUESTS: Mutex<BTreeMap<(String, u16), u64>> = Mutex::new(BTreeMap::new());
 /// Durations of the requests.
-static TOOK: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
+static TOOK: Mutex<Histograms> = Mutex::new(Histograms::new(ANSWERS));
 
 /// Waiting times before the requests were sent.
-static WAITED: Mutex<Histograms> = Mutex::new(Histograms::of(WAITS));
+static WAITED: Mutex<Histograms> = Mutex::new(Histograms::new(WAITS));
 
 /// Records the time that a request to this path waited for the rate limiter.
-pub fn waited(verb: &str, path: &str, seconds: f64) {
+pub fn record_rate_limit_wait(verb: &str, path: &str, seconds: f64) {
     let labels = vec![("verb", verb.to_owned()), ("url", url_of(path))];
     WAITED.lock().unwrap_or_else(PoisonError::into_inner).took(labels, seconds);
 }
@@ -229,11 +238,11 @@ mod tests {
     #[test]
     fn a_page_is_as_prometheus_reads_it() {
         let mut page = Page::default();
-        let metric = |name, is, labels, help| Metric { name, is, labels, help };
-        page.begin(metric("up", Is::Gauge, &[], "Is\nit")).is(&[], 1.0);
-        page.begin(metric("b_total", Is::Counter, &["a", "b"], "Bytes."))
-            .is(&[("a", "x\"y\\\n"), ("b", "")], 1.5e9)
-            .is(&[("a", "z")], 0.25);
+        let metric = |name, metric_type, labels, help| Metric { name, metric_type, labels, help };
+        page.begin_family(metric("up", MetricType::Gauge, &[], "Is\nit")).sample(&[], 1.0);
+        page.begin_family(metric("b_total", MetricType::Counter, &["a", "b"], "Bytes."))
+            .sample(&[("a", "x\"y\\\n"), ("b", "")], 1.5e9)
+            .sample(&[("a", "z")], 0.25);
         let mut took = Histograms::default();
         for seconds in [0.5, 0.6, 5000.0] {
             took.took(vec![("phase", "Running".to_owned())], seconds);

@@ -1,7 +1,7 @@
 //! A request to the API server, with its metric and its error.
 
 use crate::error::{Error, ErrorKind, Result};
-use cluster_model::answer::Answer;
+use cluster_model::answer::BoundedObject;
 use cluster_model::objects::Key;
 use futures_util::AsyncReadExt as _;
 use http::request::Builder;
@@ -72,7 +72,7 @@ async fn read(client: &kube::Client, request: http::Request<Vec<u8>>) -> kube::R
     }
     // Some servers store and return invalid UTF-8 unchanged.
     let text = String::from_utf8_lossy(&bytes);
-    serde_json::from_str(&text).map(|Answer(value)| Some(value)).map_err(kube::Error::SerdeError)
+    serde_json::from_str(&text).map(|BoundedObject(value)| Some(value)).map_err(kube::Error::SerdeError)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub(crate) async fn make_aside() -> Result<Pair> {
 }
 
 /// The Secret, or the change of it, with a key pair that signs at once. A next key pair is removed.
-pub(crate) fn first(issue: &IssueKey, pair: &Pair) -> Value {
+pub(crate) fn signing_secret(issue: &IssueKey, pair: &Pair) -> Value {
     let mut secret = secret(issue, "", pair);
     secret["metadata"]["annotations"] = json!({SINCE: issue.at.to_string()});
     if issue.version.is_some() {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_key_is_first_then_the_next_is_beside_it_and_takes_its_place() {
-        let mut secret = first(&issue(None, KeyChange::First), &pair("1"));
+        let mut secret = signing_secret(&issue(None, KeyChange::First), &pair("1"));
         has(&secret, &[("id_rsa", "private 1"), ("id_rsa.pub", "public 1")]);
         secret["metadata"]["resourceVersion"] = json!("7");
         merge(&mut secret, &next(&issue(Some("7"), KeyChange::Next), &pair("2")));
@@ -179,7 +179,7 @@ mod tests {
         merge(&mut secret, &next(&issue(Some("7"), KeyChange::Next), &pair("3")));
         secret["metadata"]["resourceVersion"] = json!("8");
         assert_eq!(promoted(&promote, &secret).unwrap_err().kind(), ErrorKind::Conflict);
-        merge(&mut secret, &first(&issue(Some("8"), KeyChange::First), &pair("4")));
+        merge(&mut secret, &signing_secret(&issue(Some("8"), KeyChange::First), &pair("4")));
         has(&secret, &[("id_rsa", "private 4"), ("id_rsa.pub", "public 4")]);
     }
 }

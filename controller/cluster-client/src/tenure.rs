@@ -23,7 +23,7 @@ impl Tenure {
     }
 
     /// True while no other replica can hold the Lease.
-    pub fn holds(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let renewed = self.renewed.load(Ordering::Acquire);
         renewed != 0 && SinceBoot::now().0.saturating_sub(renewed) < LATE.as_millis() as u64
     }
@@ -57,10 +57,10 @@ mod tests {
     #[test]
     fn a_tenure_ends_without_a_renewal() {
         let tenure = Tenure::default();
-        assert!(!tenure.holds(), "it was never acquired");
+        assert!(!tenure.is_valid(), "it was never acquired");
         for (age, holds) in [(0, true), (9, true), (10, false), (60, false)] {
             tenure.renew(SinceBoot::ago(Duration::from_secs(age)));
-            assert_eq!(tenure.clone().holds(), holds, "{age} s");
+            assert_eq!(tenure.clone().is_valid(), holds, "{age} s");
         }
     }
 }

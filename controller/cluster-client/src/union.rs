@@ -49,7 +49,7 @@ pub async fn follow_union(
     drop(tell);
     tokio::join!(follows, async move {
         while let Some((selection, message)) = seen.recv().await {
-            for message in union.see(selection, message) {
+            for message in union.merge(selection, message) {
                 if to.send(message).await.is_err() {
                     return;
                 }
@@ -82,7 +82,7 @@ impl Union {
     }
 
     /// Takes a message of a selection. Returns the messages to pass on.
-    fn see(&mut self, selection: usize, message: WatchMessage) -> Vec<WatchMessage> {
+    fn merge(&mut self, selection: usize, message: WatchMessage) -> Vec<WatchMessage> {
         match message {
             WatchMessage::Listed(_, objects) => {
                 let listed: BTreeSet<String> = objects.iter().filter_map(uid).collect();
@@ -188,8 +188,8 @@ mod tests {
     /// Two selections that were listed, with an object each and one of both.
     fn both() -> Union {
         let mut union = Union::new(KIND, 2);
-        assert!(union.see(0, listed(&[object("a", 1), object("c", 3)])).is_empty());
-        assert_eq!(texts(union.see(1, listed(&[object("b", 2), object("c", 3)]))), ["all a@1 b@2 c@3"]);
+        assert!(union.merge(0, listed(&[object("a", 1), object("c", 3)])).is_empty());
+        assert_eq!(texts(union.merge(1, listed(&[object("b", 2), object("c", 3)]))), ["all a@1 b@2 c@3"]);
         union
     }
 
@@ -197,36 +197,36 @@ mod tests {
     fn nothing_is_told_before_all_selections_are_listed() {
         let mut union = Union::new(KIND, 2);
         for message in [listed(&[object("a", 1), object("b", 1)]), changed("a", 2), gone("b")] {
-            assert!(union.see(0, message).is_empty());
+            assert!(union.merge(0, message).is_empty());
         }
-        assert_eq!(texts(union.see(1, listed(&[]))), ["all a@2"]);
-        assert_eq!(texts(union.see(0, changed("a", 3))), ["a@3"]);
+        assert_eq!(texts(union.merge(1, listed(&[]))), ["all a@2"]);
+        assert_eq!(texts(union.merge(0, changed("a", 3))), ["a@3"]);
     }
 
     #[test]
     fn an_object_is_gone_when_no_selection_shows_it() {
         let mut union = both();
-        assert!(union.see(0, gone("c")).is_empty(), "the other one shows it");
-        assert_eq!(texts(union.see(1, gone("c"))), ["gone c c"]);
-        assert_eq!(texts(union.see(0, gone("a"))), ["gone a a"]);
-        assert!(union.see(0, gone("a")).is_empty(), "it was told");
-        assert_eq!(texts(union.see(1, changed("a", 9))), ["a@9"]);
+        assert!(union.merge(0, gone("c")).is_empty(), "the other one shows it");
+        assert_eq!(texts(union.merge(1, gone("c"))), ["gone c c"]);
+        assert_eq!(texts(union.merge(0, gone("a"))), ["gone a a"]);
+        assert!(union.merge(0, gone("a")).is_empty(), "it was told");
+        assert_eq!(texts(union.merge(1, changed("a", 9))), ["a@9"]);
     }
 
     #[test]
     fn a_list_of_one_selection_says_nothing_about_the_others() {
         let mut union = both();
-        assert_eq!(texts(union.see(0, listed(&[object("d", 7)]))), ["gone a a", "d@7"]);
-        assert_eq!(texts(union.see(1, listed(&[]))), ["gone b b", "gone c c"]);
+        assert_eq!(texts(union.merge(0, listed(&[object("d", 7)]))), ["gone a a", "d@7"]);
+        assert_eq!(texts(union.merge(1, listed(&[]))), ["gone b b", "gone c c"]);
     }
 
     /// Watches of two selections do not keep step.
     #[test]
     fn an_object_never_becomes_older() {
         let mut union = both();
-        assert_eq!(texts(union.see(0, changed("c", 5))), ["c@5"]);
-        assert!(union.see(1, changed("c", 4)).is_empty());
-        assert_eq!(texts(union.see(1, changed("c", 5))), ["c@5"]);
+        assert_eq!(texts(union.merge(0, changed("c", 5))), ["c@5"]);
+        assert!(union.merge(1, changed("c", 4)).is_empty());
+        assert_eq!(texts(union.merge(1, changed("c", 5))), ["c@5"]);
     }
 
     #[tokio::test]
@@ -234,9 +234,9 @@ mod tests {
         let server = kit::ApiServer::default();
         let selection = |label: &str| WatchTarget::all(KIND, Some(label));
         let vmi = |name: &str, labels: Value| json!({"metadata": {"namespace": "n", "name": name, "labels": labels}, "spec": {}});
-        server.has_object(KIND, vmi("a", json!({"here": "1"})));
-        server.has_object(KIND, vmi("b", json!({"soon": "1"})));
-        server.has_object(KIND, vmi("c", json!({})));
+        server.put_object(KIND, vmi("a", json!({"here": "1"})));
+        server.put_object(KIND, vmi("b", json!({"soon": "1"})));
+        server.put_object(KIND, vmi("c", json!({})));
         let (to, mut seen) = mpsc::channel(1);
         let selections = vec![selection("here=1"), selection("soon=1")];
         tokio::spawn(follow_union(server.client(), KIND, selections, to, Arc::default()));
@@ -244,7 +244,7 @@ mod tests {
         let mut names: Vec<&str> = all.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
         names.sort_unstable();
         assert_eq!(names, ["a", "b"]);
-        server.has_object(KIND, vmi("d", json!({"soon": "1"})));
+        server.put_object(KIND, vmi("d", json!({"soon": "1"})));
         let Some(WatchMessage::Changed(KIND, object)) = seen.recv().await else { panic!("no change") };
         assert_eq!(object["metadata"]["name"], "d");
     }

@@ -12,14 +12,14 @@ pub fn launcher_of<'a>(
 ) -> Option<&'a Value> {
     pods.into_iter().find(|pod| {
         let meta = meta(pod);
-        vmis.iter().any(|vmi| vmi.has(&meta))
+        vmis.iter().any(|vmi| vmi.contains(&meta))
     })
 }
 
 /// The name of a running pod that mounts the PVC in this way.
 pub fn mounter<'a>(pods: impl IntoIterator<Item = &'a Value>, claim: &str, by: Mounts) -> Option<String> {
     let pod = pods.into_iter().find(|pod| match by {
-        Mounts::ToWrite => writes(pod, claim),
+        Mounts::ToWrite => mounts_writable(pod, claim),
         Mounts::Any => mounts(pod, claim),
     })?;
     Some(pod["metadata"]["name"].as_str().unwrap_or_default().to_owned())
@@ -43,7 +43,7 @@ fn of_claim<'a>(pod: &'a Value, claim: &str) -> impl Iterator<Item = &'a Value> 
     list(&pod["spec"]["volumes"]).filter(move |volume| volume["persistentVolumeClaim"]["claimName"] == claim)
 }
 
-fn writes(pod: &Value, claim: &str) -> bool {
+fn mounts_writable(pod: &Value, claim: &str) -> bool {
     let spec = &pod["spec"];
     let mut of_claim =
         of_claim(pod, claim).filter(|volume| volume["persistentVolumeClaim"]["readOnly"] != true);

@@ -16,7 +16,7 @@ use super::events::Events;
 use super::history::{History, Trail, version_of};
 use super::request::{JSON, ask};
 use crate::error::{Error, ErrorKind, Result};
-use cluster_model::answer::Answer;
+use cluster_model::answer::BoundedObject;
 use cluster_model::objects::{Key, Kind, METADATA_ALONE, WatchTarget, escaped};
 use http::Request;
 use kube::core::WatchEvent;
@@ -55,7 +55,7 @@ pub enum WatchMessage {
 }
 
 /// The message for a list of these objects.
-fn listed(which: &WatchTarget, objects: Vec<Value>) -> WatchMessage {
+fn list_message(which: &WatchTarget, objects: Vec<Value>) -> WatchMessage {
     match which.name {
         None => WatchMessage::Listed(which.kind, objects),
         Some(name) => {
@@ -133,7 +133,7 @@ impl Follower {
             // The server does not know the kind (yet), so there are no objects. It may be installed at any
             // time.
             Err(error) if error.kind() == ErrorKind::Gone => {
-                if self.to.send(listed(&self.which, Vec::new())).await.is_err() {
+                if self.to.send(list_message(&self.which, Vec::new())).await.is_err() {
                     return Ok(None);
                 }
                 return Err(error);
@@ -141,12 +141,12 @@ impl Follower {
             listed => listed?,
         };
         self.is_doubted = false;
-        if let Some(why) = self.trail.listed(kind, &version, &objects, known) {
+        if let Some(why) = self.trail.record_list(kind, &version, &objects, known) {
             tracing::warn!("etcd was restored from a snapshot, or exchanged: {why}");
             self.history.went_back(kind, why);
         }
-        self.history.reached(kind, self.trail.newest());
-        let told = self.to.send(listed(&self.which, objects)).await;
+        self.history.record_version(kind, self.trail.newest());
+        let told = self.to.send(list_message(&self.which, objects)).await;
         Ok(told.is_ok().then_some(version))
     }
 
@@ -234,7 +234,7 @@ impl Follower {
             escaped(&from)
         ));
         let began = Instant::now();
-        let events = Events::of(&self.client, get(&path)?).await;
+        let events = Events::open(&self.client, get(&path)?).await;
         crate::metrics::request("GET", began, Some(events.as_ref()));
         let mut events = events.map_err(|error| watch_error("watch", which, error))?;
         let mut version = from;
@@ -245,7 +245,7 @@ impl Follower {
                 () = self.to.closed() => return Ok(None),
             };
             let event = event
-                .map_err(|_| silent("watch", which))?
+                .map_err(|_| silence_error("watch", which))?
                 .map_err(|error| watch_error("watch", which, error))?;
             let Some(event) = event else {
                 self.is_doubted = is_silent || opened.elapsed() < WHOLE;
@@ -257,14 +257,14 @@ impl Follower {
                 if let Some(next) = object["metadata"]["resourceVersion"].as_str() {
                     next.clone_into(&mut version);
                 }
-                goes_on = self.trail.saw(object, is_gone);
+                goes_on = self.trail.record_object(object, is_gone);
             };
             let seen = match event {
-                WatchEvent::Added(Answer(object)) | WatchEvent::Modified(Answer(object)) => {
+                WatchEvent::Added(BoundedObject(object)) | WatchEvent::Modified(BoundedObject(object)) => {
                     at(&object, false);
                     Some(WatchMessage::Changed(which.kind, object))
                 }
-                WatchEvent::Deleted(Answer(object)) => {
+                WatchEvent::Deleted(BoundedObject(object)) => {
                     at(&object, true);
                     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
                     let key = Key { kind: which.kind, namespace: text("namespace"), name: text("name") };
@@ -272,7 +272,7 @@ impl Follower {
                 }
                 WatchEvent::Bookmark(bookmark) => {
                     version = bookmark.metadata.resource_version;
-                    goes_on = version.parse().map_or(true, |version| self.trail.reached(version));
+                    goes_on = version.parse().map_or(true, |version| self.trail.record_version(version));
                     None
                 }
                 WatchEvent::Error(status) => {
@@ -282,7 +282,7 @@ impl Follower {
             if !goes_on {
                 return Err(disordered(which));
             }
-            self.history.reached(which.kind, self.trail.newest());
+            self.history.record_version(which.kind, self.trail.newest());
             if let Some(seen) = seen
                 && self.to.send(seen).await.is_err()
             {
@@ -307,7 +307,7 @@ fn disordered(which: &WatchTarget) -> Error {
     Error::new(ErrorKind::Gone, what)
 }
 
-fn silent(doing: &str, which: &WatchTarget) -> Error {
+fn silence_error(doing: &str, which: &WatchTarget) -> Error {
     let what = format!("cannot {doing} {}: the API server was silent for too long", which.kind.name());
     Error::new(ErrorKind::Unreachable, what)
 }
@@ -322,7 +322,7 @@ mod tests {
     /// A server with these DataSources, and the objects as they are stored.
     fn server_with(objects: impl IntoIterator<Item = Value>) -> (ApiServer, Vec<Value>) {
         let server = ApiServer::default();
-        objects.into_iter().for_each(|object| server.has_object(Kind::DataSource, object));
+        objects.into_iter().for_each(|object| server.put_object(Kind::DataSource, object));
         let stored = server.objects().into_iter().map(|(_, object)| object).collect();
         (server, stored)
     }
@@ -389,7 +389,7 @@ mod tests {
     /// A server with one VM, and a follower that has listed it.
     async fn followed() -> (ApiServer, Arc<History>, mpsc::Receiver<WatchMessage>) {
         let (server, history, (to, mut seen)) = (ApiServer::default(), Arc::default(), mpsc::channel(16));
-        server.has_object(Kind::VirtualMachine, vm("a", "Always"));
+        server.put_object(Kind::VirtualMachine, vm("a", "Always"));
         let which = WatchTarget::all(Kind::VirtualMachine, None);
         tokio::spawn(follow_history(server.client(), which, to, Arc::clone(&history)));
         assert!(matches!(next(&mut seen).await, WatchMessage::Listed(_, all) if all.len() == 1));
@@ -405,18 +405,18 @@ mod tests {
     async fn a_restore_of_etcd_is_found_when_the_watch_breaks() {
         let (server, history, mut seen) = followed().await;
         let snapshot = server.snapshot();
-        server.has_object(Kind::VirtualMachine, vm("a", "Halted"));
+        server.put_object(Kind::VirtualMachine, vm("a", "Halted"));
         assert!(
             matches!(next(&mut seen).await, WatchMessage::Changed(_, vm) if vm["spec"]["runStrategy"] == "Halted")
         );
-        assert_eq!(history.is_back(), None);
+        assert_eq!(history.restore_reason(), None);
         server.restore(&snapshot, 0);
         let WatchMessage::Listed(_, all) = next(&mut seen).await else { panic!("the list is the truth") };
         assert_eq!(all[0]["spec"]["runStrategy"], "Always");
-        assert!(history.is_back().unwrap().contains("virtualmachines"));
-        assert_eq!(history.wait().await, history.is_back().unwrap());
+        assert!(history.restore_reason().unwrap().contains("virtualmachines"));
+        assert_eq!(history.wait().await, history.restore_reason().unwrap());
         // The other history continues.
-        server.has_object(Kind::VirtualMachine, vm("b", "Always"));
+        server.put_object(Kind::VirtualMachine, vm("b", "Always"));
         assert!(
             matches!(next(&mut seen).await, WatchMessage::Changed(_, vm) if vm["metadata"]["name"] == "b")
         );
@@ -427,12 +427,12 @@ mod tests {
         let (server, history, mut seen) = followed().await;
         for name in ["b", "c", "d"] {
             server.breaks();
-            server.has_object(Kind::VirtualMachine, vm(name, "Always"));
+            server.put_object(Kind::VirtualMachine, vm(name, "Always"));
             assert!(
                 matches!(next(&mut seen).await, WatchMessage::Changed(_, vm) if vm["metadata"]["name"] == name)
             );
         }
-        assert_eq!(history.is_back(), None);
+        assert_eq!(history.restore_reason(), None);
     }
 
     /// Writes of the program have a newer version than the events of its watch.
@@ -441,15 +441,15 @@ mod tests {
         let (server, history, mut seen) = followed().await;
         let snapshot = server.snapshot();
         server.stalls(true);
-        server.has_object(Kind::VirtualMachine, vm("a", "Halted"));
+        server.put_object(Kind::VirtualMachine, vm("a", "Halted"));
         let answer = server.object("/apis/kubevirt.io/v1/namespaces/n/virtualmachines/a").unwrap();
-        history.saw(Kind::VirtualMachine, &answer);
+        history.record(Kind::VirtualMachine, &answer);
         server.fails(Some(http::StatusCode::INTERNAL_SERVER_ERROR));
         server.restore(&snapshot, 0);
         server.fails(None);
         loop {
             match next(&mut seen).await {
-                WatchMessage::Listed(..) if history.is_back().is_some() => break,
+                WatchMessage::Listed(..) if history.restore_reason().is_some() => break,
                 WatchMessage::Listed(..) => panic!("it is not found"),
                 _ => {}
             }
@@ -458,13 +458,13 @@ mod tests {
 
     #[test]
     fn one_object_is_followed_by_its_name_and_another_of_the_answer_is_left_out() {
-        let which = WatchTarget::only(Kind::Secret, "n", "a");
+        let which = WatchTarget::for_object(Kind::Secret, "n", "a");
         assert!(which.path("watch=true").ends_with("&fieldSelector=metadata.name%3Da"));
         let object = |name: &str| json!({"metadata": {"name": name}});
         for (objects, expected) in
             [(vec![], None), (vec![object("b")], None), (vec![object("b"), object("a")], Some(object("a")))]
         {
-            let WatchMessage::Only(key, found) = listed(&which, objects) else {
+            let WatchMessage::Only(key, found) = list_message(&which, objects) else {
                 panic!("it is one by its name")
             };
             assert_eq!((key, found), (Key::new(Kind::Secret, "n", "a"), expected));

@@ -1,6 +1,6 @@
 //! Client that reads and changes one object at a time.
 
-use super::carry_out::{Done, carry_out};
+use super::carry_out::{PlanResult, carry_out};
 use super::event::Source;
 use super::request::{JSON, send};
 use super::server::{Server, not_of};
@@ -56,12 +56,12 @@ impl Writer {
 
     /// The same writer for the holder of a Lease: it changes nothing when its time is over.
     #[must_use]
-    pub fn within(self, tenure: Tenure) -> Writer {
+    pub fn with_tenure(self, tenure: Tenure) -> Writer {
         Writer { tenure: Some(tenure), ..self }
     }
 
     /// Carries out a plan in order, up to the first failed step.
-    pub async fn carry_out(&self, plan: Plan) -> Done {
+    pub async fn carry_out(&self, plan: Plan) -> PlanResult {
         let source = Source { component: self.component, host: self.host.as_deref() };
         carry_out(self, source, plan).await
     }
@@ -113,7 +113,7 @@ impl Writer {
         body: Option<(&str, &Value)>,
     ) -> Result<Value> {
         // Only a read has no body.
-        if body.is_some() && self.tenure.as_ref().is_some_and(|tenure| !tenure.holds()) {
+        if body.is_some() && self.tenure.as_ref().is_some_and(|tenure| !tenure.is_valid()) {
             let what = format!("cannot {doing} {key}: this replica may not hold its Lease any more");
             return Err(Error::new(ErrorKind::Unreachable, what));
         }

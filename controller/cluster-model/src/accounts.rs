@@ -13,7 +13,7 @@ pub struct Accounts {
 
 impl Accounts {
     /// The accounts of an installation in this namespace.
-    pub fn of(namespace: &str) -> Accounts {
+    pub fn new(namespace: &str) -> Accounts {
         Accounts { namespace: namespace.to_owned() }
     }
 

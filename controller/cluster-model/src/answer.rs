@@ -19,11 +19,11 @@ use std::fmt;
 
 /// An object, or a list of objects.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer(pub Value);
+pub struct BoundedObject(pub Value);
 
-impl<'de> serde::Deserialize<'de> for Answer {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Answer, D::Error> {
-        from.deserialize_map(OfObject { listed: None }).map(Answer)
+impl<'de> serde::Deserialize<'de> for BoundedObject {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<BoundedObject, D::Error> {
+        from.deserialize_map(OfObject { listed: None }).map(BoundedObject)
     }
 }
 
@@ -231,11 +231,11 @@ mod tests {
     #[derive(serde::Deserialize)]
     #[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
     enum Event {
-        Modified(Answer),
+        Modified(BoundedObject),
     }
 
     fn read(value: &Value) -> Value {
-        serde_json::from_str::<Answer>(&value.to_string()).unwrap().0
+        serde_json::from_str::<BoundedObject>(&value.to_string()).unwrap().0
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
                     [(spec, "spec"), (root, "more"), (items, "items"), (metadata, "metadata")]
                 {
                     let list = format!(r#"{{"kind":"DataSourceList","items":[{small},{object},{small}]}}"#);
-                    let list: Answer = serde_json::from_str(&list).unwrap();
+                    let list: BoundedObject = serde_json::from_str(&list).unwrap();
                     let small: Value = serde_json::from_str(small).unwrap();
                     let [first, read, last] = list.0["items"].as_array().unwrap().as_slice() else {
                         panic!()
@@ -298,7 +298,7 @@ mod tests {
                     };
                     assert_eq!(*read, expected, "{levels} levels");
                     let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
-                    let Event::Modified(Answer(told)) = serde_json::from_str(&event).unwrap();
+                    let Event::Modified(BoundedObject(told)) = serde_json::from_str(&event).unwrap();
                     assert_eq!(told, *read);
                 }
             }
@@ -314,11 +314,11 @@ mod tests {
         for data in ["1e999", r#"{"\ud800":1}"#, r#"["\ud800"]"#] {
             let odd = format!(r#"{{"metadata":{{"name":"a","labels":{data}}},"data":{data}}}"#);
             let list = format!(r#"{{"items":[{odd},7,null,{{"metadata":7}},{small}]}}"#);
-            let Answer(list) = serde_json::from_str(&list).unwrap();
+            let BoundedObject(list) = serde_json::from_str(&list).unwrap();
             assert_eq!(list, json!({"items": [kept, small]}));
         }
         assert!(
-            serde_json::from_str::<Answer>(r#"{"items":7}"#).is_err(),
+            serde_json::from_str::<BoundedObject>(r#"{"items":7}"#).is_err(),
             "nobody takes this for an empty list"
         );
     }

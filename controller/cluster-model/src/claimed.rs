@@ -120,7 +120,7 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub fn of(wanted: &'a Allocated) -> Search<'a> {
+    pub fn new(wanted: &'a Allocated) -> Search<'a> {
         Search { wanted, generation: i64::MIN, found: Vec::new(), fault: None }
     }
 
@@ -152,7 +152,7 @@ impl<'a> Search<'a> {
     }
 
     /// The attributes of the device, or the reason why it was not found.
-    pub fn end(self) -> Result<DeviceAttribute, String> {
+    pub fn finish(self) -> Result<DeviceAttribute, String> {
         let what = self.description();
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -274,9 +274,9 @@ mod tests {
 
     fn searched(slices: &[Value]) -> Result<DeviceAttribute, String> {
         let wanted = gpu0();
-        let mut search = Search::of(&wanted);
+        let mut search = Search::new(&wanted);
         slices.iter().for_each(|slice| search.read_slice(slice));
-        search.end()
+        search.finish()
     }
 
     #[test]

@@ -22,13 +22,13 @@ pub fn stamp(now: Timestamp) -> String {
 }
 
 /// The condition of this type.
-pub fn of<'a, T: ConditionKind>(list: &'a [Condition<T>], kind: &T) -> Option<&'a Condition<T>> {
+pub fn find<'a, T: ConditionKind>(list: &'a [Condition<T>], kind: &T) -> Option<&'a Condition<T>> {
     list.iter().find(|condition| condition.r#type == *kind)
 }
 
 /// True if the status of the condition of this type is `True`.
-pub fn is<T: ConditionKind>(list: &[Condition<T>], kind: &T) -> bool {
-    of(list, kind).is_some_and(|condition| condition.status == "True")
+pub fn is_true<T: ConditionKind>(list: &[Condition<T>], kind: &T) -> bool {
+    find(list, kind).is_some_and(|condition| condition.status == "True")
 }
 
 /// Status, reason and message of a condition. An empty text is left out.
@@ -80,7 +80,7 @@ pub fn change_in<T: ConditionKind>(status: &mut Value, change: impl FnOnce(&mut 
 
 /// True if the VMI's `Synchronized` condition has one of these reasons.
 pub fn is_unsynchronized(list: &[Condition<ConditionType>], reasons: &[&str]) -> bool {
-    let reason = of(list, &ConditionType::Synchronized).and_then(|said| said.reason.as_deref());
+    let reason = find(list, &ConditionType::Synchronized).and_then(|said| said.reason.as_deref());
     reason.is_some_and(|reason| reasons.contains(&reason))
 }
 
@@ -102,7 +102,7 @@ mod tests {
         set(&mut list, ConditionType::Ready, ("True", "", ""), "4");
         assert_eq!(list[0].last_transition_time.as_deref(), Some("4"));
         assert_eq!((&list[0].reason, &list[0].message, &list[0].last_check_time), (&None, &None, &None));
-        assert!(is(&list, &ConditionType::Ready));
+        assert!(is_true(&list, &ConditionType::Ready));
         set(&mut list, ConditionType::Paused, ("True", "C", "d"), "5");
         remove(&mut list, &ConditionType::Ready);
         assert_eq!((list.len(), list[0].message.as_deref()), (1, Some("d")));

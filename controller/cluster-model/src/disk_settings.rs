@@ -34,7 +34,7 @@ impl DiskSettings {
         let imports = config.and_then(|spec| wire::read_in_part(spec.clone(), &mut Vec::new()));
         DiskSettings {
             imports: imports.unwrap_or_default(),
-            workers: cdi.map(Workers::of).unwrap_or_default(),
+            workers: cdi.map(Workers::from_cdi_spec).unwrap_or_default(),
             clones: cdi.and_then(clone_strategy),
         }
     }
@@ -49,7 +49,7 @@ impl DiskSettings {
 }
 
 impl Workers {
-    fn of(spec: &Value) -> Workers {
+    fn from_cdi_spec(spec: &Value) -> Workers {
         let place = &spec["workload"];
         Workers {
             pull_policy: spec["imagePullPolicy"].as_str().filter(|text| !text.is_empty()).map(str::to_owned),

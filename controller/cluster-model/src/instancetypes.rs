@@ -40,7 +40,7 @@ pub struct SizeSpecs {
 
 impl SizeSpecs {
     /// Validates and stores the spec of an object or a revision. The error lists its faults.
-    pub fn take(&mut self, role: Role, spec: Value) -> Result<(), String> {
+    pub fn set(&mut self, role: Role, spec: Value) -> Result<(), String> {
         match role {
             Role::Instancetype => self.instancetype = Some(checked(spec, of_instancetype)?),
             Role::Preference => self.preference = Some(checked(spec, of_preference)?),
@@ -62,14 +62,14 @@ fn checked<T: Wire>(spec: Value, check: fn(&T) -> Vec<Fault>) -> Result<T, Strin
 
 /// A live instance type or preference.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Live {
+pub struct LiveObject {
     pub kind: MatcherKind,
     pub meta: ObjectMeta,
     pub spec: Value,
 }
 
 /// The object of a kind and a name, for a VM of a namespace.
-pub fn live(world: &World, kind: MatcherKind, namespace: &str, name: &str) -> Option<Live> {
+pub fn find(world: &World, kind: MatcherKind, namespace: &str, name: &str) -> Option<LiveObject> {
     let (meta, spec) = match (kind.role, kind.scope) {
         (Role::Instancetype, Scope::Namespace) => {
             world.instancetypes.get(namespace, name).map(|found| (&found.metadata, found.spec.write()))
@@ -84,14 +84,14 @@ pub fn live(world: &World, kind: MatcherKind, namespace: &str, name: &str) -> Op
             world.cluster_preferences.get("", name).map(|found| (&found.metadata, found.spec.write()))
         }
     }?;
-    Some(Live { kind, meta: meta.clone(), spec })
+    Some(LiveObject { kind, meta: meta.clone(), spec })
 }
 
 /// The live objects that a VM of a namespace references, as far as they exist. Inferred references are not
 /// resolved here.
-pub fn named(world: &World, spec: &Spec, namespace: &str) -> Vec<Live> {
+pub fn find_referenced(world: &World, spec: &Spec, namespace: &str) -> Vec<LiveObject> {
     let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(spec, role));
-    matchers.filter_map(|matcher| live(world, matcher.matched().ok()?, namespace, matcher.name)).collect()
+    matchers.filter_map(|matcher| find(world, matcher.matched().ok()?, namespace, matcher.name)).collect()
 }
 
 /// The kind of the object that a matcher references.
@@ -104,7 +104,7 @@ pub fn kind_of(kind: MatcherKind) -> Kind {
     }
 }
 
-impl Live {
+impl LiveObject {
     /// Name of the revision that stores the object for a VM.
     pub fn revision_name(&self, vm: &str) -> String {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -217,7 +217,7 @@ mod tests {
     fn a_revision_has_the_name_the_labels_and_the_content_of_upstream() {
         let world = world();
         let kind = MatcherKind::parse(Role::Instancetype, "").unwrap();
-        let found = live(&world, kind, "n", "small").unwrap();
+        let found = find(&world, kind, "n", "small").unwrap();
         let made = found.revision(&vm(&json!({}), &json!({})).metadata);
         assert_eq!(made["metadata"]["name"], "web-small-v1beta1-9f1c-2");
         assert_eq!(
@@ -253,7 +253,7 @@ mod tests {
             "objects have no bytes"
         );
         let mut given = SizeSpecs::default();
-        assert!(given.take(Role::Instancetype, json!({"cpu": {"guest": 0}})).is_err(), "and it is checked");
+        assert!(given.set(Role::Instancetype, json!({"cpu": {"guest": 0}})).is_err(), "and it is checked");
     }
 
     /// Revisions as KubeVirt 0.57 wrote them.
@@ -263,7 +263,7 @@ mod tests {
             let meta = ObjectMeta { name: Some("kept".into()), ..Default::default() };
             let spec = of_revision(&Revision { meta, data }, role)?;
             let mut given = SizeSpecs::default();
-            given.take(role, spec).map(|()| given)
+            given.set(role, spec).map(|()| given)
         };
         let bytes = |spec: Value| json!(STANDARD.encode(spec.to_string()));
         let size = || bytes(json!({"cpu": {"guest": 2}, "memory": {"guest": "128Mi"}}));
@@ -292,7 +292,7 @@ mod tests {
         let mut given = SizeSpecs::default();
         let features: Vec<Value> = (0..90_000).map(|number| json!({"name": format!("f{number}")})).collect();
         let why =
-            given.take(Role::Preference, json!({"cpu": {"preferredCPUFeatures": features}})).unwrap_err();
+            given.set(Role::Preference, json!({"cpu": {"preferredCPUFeatures": features}})).unwrap_err();
         let said = "spec.cpu.preferredCPUFeatures has 90000 entries; the limit is 256";
         assert!(why.contains(said) && why.len() <= LONGEST, "{why}");
         assert_eq!(given, SizeSpecs::default());

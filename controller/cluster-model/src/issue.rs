@@ -77,7 +77,7 @@ impl Usage {
 /// [`CLIENT_SIGNER`] that of a client. Its Secret also has the CA bundle of the other end. An existing Secret
 /// of that name gets new data, and its old data is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForPod {
+pub struct PodCertificateIssue {
     /// The Secret that takes the certificate, in the namespace of the PVC.
     pub key: Key,
     /// The namespace of the installation, which has the authorities.
@@ -121,7 +121,7 @@ impl Holder {
     }
 }
 
-impl ForPod {
+impl PodCertificateIssue {
     /// The Secret with the authority that signs the certificate.
     pub fn signer(&self) -> Key {
         let name = match self.holder {
@@ -132,7 +132,7 @@ impl ForPod {
     }
 
     /// The ConfigMap with the CA bundle of the other end.
-    pub fn others(&self) -> Key {
+    pub fn peer_bundle(&self) -> Key {
         let name = match self.holder {
             Holder::Server(_) => CLIENT_SIGNER.1,
             Holder::Client(_) => SERVER_SIGNER.1,

@@ -60,13 +60,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Config::of(None)
+        Config::from_kubevirt(None)
     }
 }
 
 impl Config {
     /// The settings in a KubeVirt object.
-    pub fn of(object: Option<&Value>) -> Config {
+    pub fn from_kubevirt(object: Option<&Value>) -> Config {
         #[cfg(test)]
         PARSED.with(|count| count.set(count.get() + 1));
         let whole = object.unwrap_or(&Value::Null);
@@ -137,7 +137,7 @@ impl Config {
     }
 
     /// Defaults that virt-api fills into VMIs. `uuid`: the UUID of the firmware, if the VMI has none.
-    pub fn given(&self, uuid: String) -> DefaultsContext {
+    pub fn defaults_context(&self, uuid: String) -> DefaultsContext {
         DefaultsContext {
             machine_type: self.machine_type.clone(),
             machine_type_map: self.machine_type_map.clone(),
@@ -164,7 +164,7 @@ mod tests {
     fn an_eviction_strategy_that_is_not_known_is_not_filled_in() {
         let filled = |word: &str| {
             let object = json!({"spec": {"configuration": {"evictionStrategy": word}}});
-            Config::of(Some(&object)).eviction_strategy
+            Config::from_kubevirt(Some(&object)).eviction_strategy
         };
         assert_eq!((filled("Run"), filled("")), (None, None));
         assert_eq!(filled("LiveMigrate"), Some(EvictionStrategy::LiveMigrate));
@@ -186,7 +186,7 @@ mod tests {
                 }
             }}
         });
-        let config = Config::of(Some(&object));
+        let config = Config::from_kubevirt(Some(&object));
         let expected = Config {
             use_emulation: true,
             memory_overcommit: 150,

@@ -151,10 +151,10 @@ const PASSED: [&str; 14] = [
 ];
 
 /// The labels and annotations of a VMI that its pod does not get.
-pub fn left_out(meta: &ObjectMeta, policy: AnnotationPolicy) -> LeftOut<'_> {
+pub fn left_out(meta: &ObjectMeta, policy: AnnotationPolicy) -> OmittedKeys<'_> {
     let labels = meta.labels.keys().map(String::as_str);
     let annotations = meta.annotations.keys().map(String::as_str);
-    LeftOut {
+    OmittedKeys {
         labels: labels.filter(|key| !is_users(key) && !RESERVED.contains(key)).collect(),
         annotations: annotations.filter(|key| !is_passed(key, policy) && !is_note(key)).collect(),
     }
@@ -172,10 +172,10 @@ pub fn of_disk(
 }
 
 /// The labels and annotations of a template that its DataVolume does not get.
-pub fn left_out_of_disk(template: &ObjectMeta, policy: AnnotationPolicy) -> LeftOut<'_> {
+pub fn left_out_of_disk(template: &ObjectMeta, policy: AnnotationPolicy) -> OmittedKeys<'_> {
     let labels = template.labels.keys().map(String::as_str);
     let annotations = template.annotations.keys().map(String::as_str);
-    LeftOut {
+    OmittedKeys {
         labels: labels.filter(|key| !is_disks_label(key)).collect(),
         annotations: annotations.filter(|key| !is_disks_note(key, policy) && !is_note(key)).collect(),
     }
@@ -183,7 +183,7 @@ pub fn left_out_of_disk(template: &ObjectMeta, policy: AnnotationPolicy) -> Left
 
 /// Keys that are not passed on from a VMI to its pod, or from a template to its DataVolume.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct LeftOut<'a> {
+pub struct OmittedKeys<'a> {
     pub labels: Vec<&'a str>,
     pub annotations: Vec<&'a str>,
 }

@@ -55,7 +55,7 @@ pub fn definition<'a>(name: &'a str, own: &'a str) -> (&'a str, &'a str) {
 }
 
 /// The interfaces other than `eth0` that Multus reports for a pod; `None` without a readable annotation.
-pub fn attached(pod: &ObjectMeta) -> Option<BTreeSet<String>> {
+pub fn attached_interfaces(pod: &ObjectMeta) -> Option<BTreeSet<String>> {
     let list: Value = serde_json::from_str(pod.annotations.get(ATTACHED)?).ok()?;
     let is_default = |one: &&Value| one.get("default").and_then(Value::as_bool) == Some(true);
     let cards = list.as_array()?.iter().filter(|one| !is_default(one));
@@ -112,7 +112,7 @@ pub fn resource(definition: &Value) -> Result<Option<&str>, String> {
 }
 
 /// Adds one more device of a resource, for a network, to the launcher container, which is the first one.
-pub fn give(pod: &mut Value, network: &str, resource: &str) {
+pub fn add_device(pod: &mut Value, network: &str, resource: &str) {
     let Some(launcher) = pod.pointer_mut("/spec/containers/0").and_then(Value::as_object_mut) else { return };
     let resources = launcher.entry("resources").or_insert_with(|| json!({}));
     let known =
@@ -150,7 +150,7 @@ mod tests {
     fn told(text: &str) -> Option<Vec<String>> {
         let annotations = [(ATTACHED.to_owned(), text.to_owned())].into();
         let meta = ObjectMeta { annotations, ..ObjectMeta::default() };
-        attached(&meta).map(|cards| cards.into_iter().collect())
+        attached_interfaces(&meta).map(|cards| cards.into_iter().collect())
     }
 
     /// Dashboards, manuals and running pods depend on these names.
@@ -172,7 +172,7 @@ mod tests {
             {"name": "n/lan", "interface": "pod16477688c0e", "mac": "02:00:00:00:00:01", "dns": {}}]"#;
         assert_eq!(told(text), Some(vec!["pod16477688c0e".to_owned()]));
         assert_eq!(told("[]"), Some(vec![]));
-        assert_eq!(attached(&ObjectMeta::default()), None);
+        assert_eq!(attached_interfaces(&ObjectMeta::default()), None);
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
     fn a_launcher_gets_a_device_for_each_network_of_a_resource() {
         let mut pod = json!({"spec": {"containers": [{"name": "compute", "resources": {"requests": {"cpu": "1"}}}, {}]}});
         for network in ["blue", "red"] {
-            give(&mut pod, network, "intel.com/vf");
+            add_device(&mut pod, network, "intel.com/vf");
         }
         let of = |network: &str| json!({"name": format!("KUBEVIRT_RESOURCE_NAME_{network}"), "value": "intel.com/vf"});
         let resources =
@@ -220,7 +220,7 @@ mod tests {
         for (said, all) in [("2", "3"), ("1k", "1001")] {
             let mut pod =
                 json!({"spec": {"containers": [{"resources": {"limits": {"intel.com/vf": said}}}]}});
-            give(&mut pod, "blue", "intel.com/vf");
+            add_device(&mut pod, "blue", "intel.com/vf");
             let resources = &pod["spec"]["containers"][0]["resources"];
             assert_eq!(
                 (&resources["requests"]["intel.com/vf"], &resources["limits"]["intel.com/vf"]),

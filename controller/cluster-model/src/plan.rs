@@ -11,7 +11,7 @@
 //! decided again on the next state of the cache.
 
 use crate::claimed::TellDevices;
-use crate::issue::{ForPod, Issue, IssueKey};
+use crate::issue::{Issue, IssueKey, PodCertificateIssue};
 use crate::objects::{Attempt, Key, Kind, LauncherPods, Pod, key};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -37,11 +37,11 @@ pub enum Step {
         key: Key,
         /// The whole object, without these resources.
         object: Value,
-        networks: Vec<OnNetwork>,
+        networks: Vec<NetworkAttachment>,
     },
     /// Read the devices of a launcher pod's ResourceClaims, and write them to the status of its VMI if that
     /// has not changed since the decision.
-    TellDevices(TellDevices),
+    RecordDevices(TellDevices),
     /// Change an object if it has not changed since the decision.
     Patch {
         key: Key,
@@ -60,7 +60,7 @@ pub enum Step {
     },
     /// Delete the object of this name if it has this owner. The cache does not contain it, so the API server
     /// is asked for its owner first.
-    DeleteOf {
+    DeleteOwnedBy {
         key: Key,
         /// UID of its first owner.
         owner: String,
@@ -73,28 +73,28 @@ pub enum Step {
         uid: String,
     },
     /// Precondition: the object does not exist. Asked of the API server, since the cache may lag behind.
-    Absent {
+    RequireAbsent {
         key: Key,
         /// The launcher pods that it would belong to. A pod of the same name that is not one of them does not
         /// count.
         of: Option<LauncherPods>,
     },
     /// Precondition: none of these launcher pods exists. Asked of the API server, since the cache may lag behind.
-    NoPodOf {
+    RequireNoLauncherPod {
         namespace: String,
         /// Launcher pods of several VMIs of the namespace.
         vmis: Vec<LauncherPods>,
     },
     /// Precondition: the object exists and is not being deleted. Asked of the API server, since the cache may
     /// lag behind.
-    Present {
+    RequirePresent {
         key: Key,
         /// UID at the decision.
         uid: String,
     },
     /// Precondition: no running pod mounts the PVC. Asked of the API server, since the cache holds our pods
     /// only.
-    Unused {
+    RequireNoMounter {
         claim: Key,
         /// The mounts that count.
         by: Mounts,
@@ -103,16 +103,16 @@ pub enum Step {
     Issue(Issue),
     /// Issue the certificate of a worker pod with a new key, and put both into a Secret whose data is not
     /// read.
-    IssueForPod(ForPod),
+    IssueForPod(PodCertificateIssue),
     /// Create or promote a key that signs upload tokens.
     IssueKey(IssueKey),
     /// Record an event about an object, for users.
-    Tell(EventRecord),
+    RecordEvent(EventRecord),
 }
 
 /// A network of Multus for a launcher pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnNetwork {
+pub struct NetworkAttachment {
     /// Name of the network in the VMI.
     pub name: String,
     pub definition: Key,
@@ -156,9 +156,9 @@ impl Step {
             Step::Patch { key, .. } if matches!(key.kind, Kind::Deployment | Kind::DaemonSet) => key.kind,
             Step::Create { key, .. }
             | Step::CreateOnNetworks { key, .. }
-            | Step::IssueForPod(ForPod { key, .. }) => key.kind,
-            Step::Unused { claim, .. } => claim.kind,
-            Step::TellDevices(_) => Kind::ResourceClaim,
+            | Step::IssueForPod(PodCertificateIssue { key, .. }) => key.kind,
+            Step::RequireNoMounter { claim, .. } => claim.kind,
+            Step::RecordDevices(_) => Kind::ResourceClaim,
             _ => return None,
         };
         Some(Attempt::Make(made))
@@ -180,25 +180,26 @@ impl Plan {
     }
 
     /// Issues the certificate of a worker pod.
-    pub fn issue_for_pod(&mut self, issue: ForPod) {
+    pub fn issue_for_pod(&mut self, issue: PodCertificateIssue) {
         self.steps.push(Step::IssueForPod(issue));
     }
 
     /// Requires that an object still exists and is not being deleted.
     pub fn present(&mut self, kind: Kind, meta: &ObjectMeta) {
-        self.steps.push(Step::Present { key: key(kind, meta), uid: meta.uid.clone().unwrap_or_default() });
+        self.steps
+            .push(Step::RequirePresent { key: key(kind, meta), uid: meta.uid.clone().unwrap_or_default() });
     }
 
     /// Requires that no running pod writes to a PVC.
     pub fn unused(&mut self, claim: &ObjectMeta) {
         let claim = key(Kind::PersistentVolumeClaim, claim);
-        self.steps.push(Step::Unused { claim, by: Mounts::ToWrite });
+        self.steps.push(Step::RequireNoMounter { claim, by: Mounts::ToWrite });
     }
 
     /// Requires that no running pod mounts a PVC, read-only mounts included.
     pub fn unmounted(&mut self, claim: &ObjectMeta) {
         let claim = key(Kind::PersistentVolumeClaim, claim);
-        self.steps.push(Step::Unused { claim, by: Mounts::Any });
+        self.steps.push(Step::RequireNoMounter { claim, by: Mounts::Any });
     }
 
     /// Creates or promotes a key that signs upload tokens.
@@ -228,11 +229,11 @@ impl Plan {
 
     /// Deletes the object of this name if it has this owner.
     pub fn delete_of(&mut self, key: Key, owner: &ObjectMeta) {
-        self.steps.push(Step::DeleteOf { key, owner: owner.uid.clone().unwrap_or_default() });
+        self.steps.push(Step::DeleteOwnedBy { key, owner: owner.uid.clone().unwrap_or_default() });
     }
 
     /// Records an event about the object with this metadata.
-    pub fn tell(
+    pub fn record_event(
         &mut self,
         kind: Kind,
         meta: &ObjectMeta,
@@ -241,7 +242,7 @@ impl Plan {
         message: impl Into<String>,
     ) {
         let uid = meta.uid.clone().unwrap_or_default();
-        self.steps.push(Step::Tell(EventRecord {
+        self.steps.push(Step::RecordEvent(EventRecord {
             key: key(kind, meta),
             uid,
             warning,
@@ -258,7 +259,7 @@ impl Plan {
         message: impl Into<String>,
     ) -> Plan {
         let mut plan = Plan::default();
-        plan.tell(kind, meta, warning, reason, message);
+        plan.record_event(kind, meta, warning, reason, message);
         plan
     }
 

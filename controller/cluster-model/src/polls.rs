@@ -23,7 +23,7 @@ pub fn is_poller(pod: &ObjectMeta) -> bool {
 
 /// Result of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Polled {
+pub struct PollRecord {
     /// End of the poll.
     pub at: Timestamp,
     /// The digest of the image, or the reason for its absence.
@@ -65,7 +65,7 @@ pub enum NoAnswer {
 
 impl NoAnswer {
     /// Reason and remedy, as the end of a sentence.
-    pub const fn sentence(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             NoAnswer::Barred => {
                 "its address, or one that it leads to, is of the node, of its link or of a metadata service, and is not asked"
@@ -93,7 +93,7 @@ impl NoAnswer {
     }
 
     /// True if another attempt may succeed without a change of the DataImportCron.
-    pub const fn passes(self) -> bool {
+    pub const fn is_transient(self) -> bool {
         matches!(self, NoAnswer::Unreachable | NoAnswer::Silent | NoAnswer::Busy | NoAnswer::Broken)
     }
 }

@@ -49,7 +49,7 @@ pub const VMI_STATUS_FIELDS: [&str; 1] = [EVACUATION];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subresource {
     /// The kind whose path the subresource is in.
-    pub of: Of,
+    pub parent: Parent,
     /// The path behind the name of the object; behind the version, or the namespace, where it stands in no
     /// object's path.
     pub path: &'static str,
@@ -69,7 +69,7 @@ pub struct Subresource {
 
 /// The kind whose path a subresource is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum Parent {
     VirtualMachine,
     VirtualMachineInstance,
     /// No object: the path follows the version, or a namespace ([`Subresource::is_namespaced`]).
@@ -128,8 +128,8 @@ pub enum Action {
     DumpProfiler,
 }
 
-const VM: Of = Of::VirtualMachine;
-const VMI: Of = Of::VirtualMachineInstance;
+const VM: Parent = Parent::VirtualMachine;
+const VMI: Parent = Parent::VirtualMachineInstance;
 
 /// All subresources that virt-api serves.
 pub const SUBRESOURCES: &[Subresource] = &[
@@ -171,28 +171,28 @@ pub const SUBRESOURCES: &[Subresource] = &[
     get(VMI, "usbredir", Action::UsbRedir).for_editors(),
     get(VMI, "vsock", Action::Vsock),
     get(VMI, "portforward", Action::PortForward).listed().for_editors(),
-    put(Of::Group, "expand-vm-spec", Action::ExpandVmSpec).listed().for_viewers(),
-    get(Of::Group, "version", Action::Version),
-    get(Of::Group, "guestfs", Action::Guestfs),
-    get(Of::Group, "healthz", Action::Healthz),
-    get(Of::Group, "start-cluster-profiler", Action::StartProfiler),
-    get(Of::Group, "stop-cluster-profiler", Action::StopProfiler),
-    get(Of::Group, "dump-cluster-profiler", Action::DumpProfiler),
+    put(Parent::Group, "expand-vm-spec", Action::ExpandVmSpec).listed().for_viewers(),
+    get(Parent::Group, "version", Action::Version),
+    get(Parent::Group, "guestfs", Action::Guestfs),
+    get(Parent::Group, "healthz", Action::Healthz),
+    get(Parent::Group, "start-cluster-profiler", Action::StartProfiler),
+    get(Parent::Group, "stop-cluster-profiler", Action::StopProfiler),
+    get(Parent::Group, "dump-cluster-profiler", Action::DumpProfiler),
 ];
 
 /// The subresource of a path, and the rest of the path: `8080/tcp` of `portforward/8080/tcp`. The rest is
 /// empty for all others.
-pub fn find(of: Of, path: &str) -> Option<(&'static Subresource, &str)> {
-    SUBRESOURCES.iter().filter(|one| one.of == of).find_map(|one| Some((one, one.rest(path)?)))
+pub fn find(parent: Parent, path: &str) -> Option<(&'static Subresource, &str)> {
+    SUBRESOURCES.iter().filter(|one| one.parent == parent).find_map(|one| Some((one, one.strip_path(path)?)))
 }
 
-impl Of {
+impl Parent {
     /// The plural in paths and roles; `None` without an object.
     pub const fn plural(self) -> Option<&'static str> {
         match self {
-            Of::VirtualMachine => Some(Kind::VirtualMachine.plural()),
-            Of::VirtualMachineInstance => Some(Kind::VirtualMachineInstance.plural()),
-            Of::Group => None,
+            Parent::VirtualMachine => Some(Kind::VirtualMachine.plural()),
+            Parent::VirtualMachineInstance => Some(Kind::VirtualMachineInstance.plural()),
+            Parent::Group => None,
         }
     }
 }
@@ -218,24 +218,24 @@ impl Method {
 impl Subresource {
     /// The resource, as the APIResourceList and reviews name it: `virtualmachines/start`, `expand-vm-spec`.
     pub fn resource(&self) -> String {
-        self.named(self.path)
+        self.resource_name(self.path)
     }
 
     /// The resources that a role must name to permit the subresource. The API server authorizes each request
     /// before it forwards it to virt-api, and takes only the first path segment after the object's name as
     /// the subresource. virt-api takes the whole path.
     pub fn granted(&self) -> impl Iterator<Item = String> + use<> {
-        let first = self.path.split_once('/').map(|(first, _)| self.named(first));
+        let first = self.path.split_once('/').map(|(first, _)| self.resource_name(first));
         first.into_iter().chain([self.resource()])
     }
 
     /// True if the path is in a namespace. Paths of the group itself are not, except `expand-vm-spec`.
     pub const fn is_namespaced(&self) -> bool {
-        !matches!(self.of, Of::Group) || matches!(self.action, Action::ExpandVmSpec)
+        !matches!(self.parent, Parent::Group) || matches!(self.action, Action::ExpandVmSpec)
     }
 
-    fn named(&self, path: &str) -> String {
-        match self.of.plural() {
+    fn resource_name(&self, path: &str) -> String {
+        match self.parent.plural() {
             Some(plural) => format!("{plural}/{path}"),
             None => path.to_owned(),
         }
@@ -243,7 +243,7 @@ impl Subresource {
 
     /// The rest of a path that starts with this subresource: the port to forward, and the protocol if there
     /// is one.
-    fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
+    fn strip_path<'a>(&self, path: &'a str) -> Option<&'a str> {
         let rest = path.strip_prefix(self.path)?;
         if self.action != Action::PortForward {
             return rest.is_empty().then_some(rest);
@@ -272,17 +272,17 @@ impl Subresource {
     }
 }
 
-const fn get(of: Of, path: &'static str, action: Action) -> Subresource {
-    of_method(Method::Get, of, path, action)
+const fn get(parent: Parent, path: &'static str, action: Action) -> Subresource {
+    of_method(Method::Get, parent, path, action)
 }
 
-const fn put(of: Of, path: &'static str, action: Action) -> Subresource {
-    of_method(Method::Put, of, path, action)
+const fn put(parent: Parent, path: &'static str, action: Action) -> Subresource {
+    of_method(Method::Put, parent, path, action)
 }
 
-const fn of_method(method: Method, of: Of, path: &'static str, action: Action) -> Subresource {
+const fn of_method(method: Method, parent: Parent, path: &'static str, action: Action) -> Subresource {
     Subresource {
-        of,
+        parent,
         path,
         method,
         is_listed: false,
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn a_path_leads_to_its_subresource_and_to_no_other() {
         for one in SUBRESOURCES.iter().filter(|one| one.action != Action::PortForward) {
-            assert_eq!(find(one.of, one.path), Some((one, "")));
+            assert_eq!(find(one.parent, one.path), Some((one, "")));
         }
         let rest = |path| find(VM, path).map(|(one, rest)| (one.action, rest));
         assert_eq!(rest("portforward/80"), Some((Action::PortForward, "80")));
@@ -436,7 +436,7 @@ mod tests {
             "virtualmachineinstances/vsock",
             "virtualmachines/migrate",
         ]);
-        assert_eq!(names(|one| one.of != Of::Group && !one.is_for_admins), nobody);
+        assert_eq!(names(|one| one.parent != Parent::Group && !one.is_for_admins), nobody);
         let admins = texts(&["virtualmachineinstances/vnc/screenshot"]);
         assert_eq!(names(|one| one.is_for_admins && !one.is_for_editors), admins);
         for one in SUBRESOURCES {

@@ -57,7 +57,7 @@ impl PathSegments {
     }
 
     /// The segment in the webhook configurations.
-    pub fn used(&self) -> Option<&str> {
+    pub fn configured(&self) -> Option<&str> {
         self.0.get(1).map(String::as_str).filter(|used| *used != PLAIN)
     }
 
@@ -67,7 +67,7 @@ impl PathSegments {
     }
 
     /// The path after its segment, if that is valid.
-    pub fn answered<'a>(&self, path: &'a str) -> Option<&'a str> {
+    pub fn strip_segment<'a>(&self, path: &'a str) -> Option<&'a str> {
         let (segment, rest) = path.strip_prefix('/')?.split_once('/').unwrap_or_default();
         // Hashes are compared, so the time of a comparison reveals nothing about a segment.
         let sum = |text: &str| Sha256::digest(text.as_bytes());
@@ -76,7 +76,7 @@ impl PathSegments {
         if is_known && is_segment(segment) {
             return path.get(path.len() - rest.len() - 1..);
         }
-        (self.used().is_none() || self.has_plain()).then_some(path)
+        (self.configured().is_none() || self.has_plain()).then_some(path)
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn answers(segments: &PathSegments, path: &str) -> bool {
-        segments.answered(path) == Some(PATH)
+        segments.strip_segment(path) == Some(PATH)
     }
 
     /// Every replica of virt-api serves a segment before the API server uses it, and serves the previous one
@@ -128,12 +128,15 @@ mod tests {
         let mut segments = PathSegments::default().rotated(bytes(1), false);
         assert!(!segments.has_plain());
         for round in 1..5 {
-            let (before, used) = (segments.clone(), segments.used().unwrap().to_owned());
+            let (before, used) = (segments.clone(), segments.configured().unwrap().to_owned());
             segments = segments.rotated(bytes(10 * round), false);
             let path = |segment: &str| format!("/{segment}{PATH}");
-            assert!(answers(&before, &path(segments.used().unwrap())), "what is used next was known before");
+            assert!(
+                answers(&before, &path(segments.configured().unwrap())),
+                "what is used next was known before"
+            );
             assert!(answers(&segments, &path(&used)), "an API server may still have the old configuration");
-            assert_ne!(segments.used(), Some(used.as_str()));
+            assert_ne!(segments.configured(), Some(used.as_str()));
             assert_eq!(PathSegments::read(&segments.text()), segments);
         }
     }
@@ -141,7 +144,7 @@ mod tests {
     #[test]
     fn a_path_without_its_segment_is_not_answered() {
         let segments = PathSegments::default().rotated(bytes(1), false);
-        let used = segments.used().unwrap();
+        let used = segments.configured().unwrap();
         assert!(answers(&segments, &format!("/{used}{PATH}")));
         let upper = used.to_uppercase().replace('0', "A");
         for path in [
@@ -165,9 +168,9 @@ mod tests {
     #[test]
     fn an_installation_without_segments_gets_them_in_two_steps() {
         let none = PathSegments::read("");
-        assert!(none.used().is_none() && answers(&none, PATH));
+        assert!(none.configured().is_none() && answers(&none, PATH));
         let both = none.rotated(bytes(1), true);
-        let used = format!("/{}{PATH}", both.used().unwrap());
+        let used = format!("/{}{PATH}", both.configured().unwrap());
         assert!(both.has_plain() && answers(&both, PATH) && answers(&both, &used));
         let alone = both.rotated(bytes(5), false);
         assert!(!alone.has_plain() && !answers(&alone, PATH) && answers(&alone, &used));
@@ -176,7 +179,7 @@ mod tests {
     #[test]
     fn segments_are_not_printed_and_foreign_lines_are_not_read() {
         let segments = PathSegments::default().rotated(bytes(7), false);
-        let used = segments.used().unwrap();
+        let used = segments.configured().unwrap();
         assert_eq!(format!("{segments:?}"), "2 segments");
         let said = format!("Post \"https://virt-api.kubevirt.svc:443/{used}{PATH}?timeout=10s\": refused");
         assert_eq!(

@@ -6,14 +6,14 @@
 //! ```
 //!
 //! The webhooks about kinds of CDI have configurations of their own: in a cluster with another CDI operator
-//! they are deleted, and their age tells since when virt-api has seen all new DataVolumes ([`asks`]).
+//! they are deleted, and their age tells since when virt-api has seen all new DataVolumes ([`has_webhook`]).
 
 use api::crd::KINDS;
 use serde_json::Value;
 
 mod configuration;
 
-pub use configuration::{WebhookTarget, asks, configuration};
+pub use configuration::{WebhookTarget, configuration, has_webhook};
 
 /// A webhook of virt-api.
 pub struct Webhook {
@@ -33,7 +33,7 @@ pub struct Webhook {
     resources: &'static [&'static str],
     operations: &'static [&'static str],
     /// Conditions under which it is skipped.
-    unless: &'static [Unless],
+    unless: &'static [SkipCondition],
     /// `failurePolicy: Fail`: requests are refused while the webhook does not answer.
     strict: bool,
     /// The check needs to know whether workloads of the installation are left.
@@ -92,7 +92,7 @@ pub enum Question {
 /// Condition under which a webhook is skipped. virt-controller validates its own changes of existing objects.
 /// So VMIs keep running while no virt-api is there, and only writes by users have to wait for it.
 #[derive(Clone, Copy)]
-enum Unless {
+enum SkipCondition {
     /// Changes of existing objects by virt-controller.
     Controller,
     /// All writes by virt-controller.
@@ -140,7 +140,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: KUBEVIRT,
         resources: &[VMS],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Api, Unless::Leaving],
+        unless: &[SkipCondition::Controller, SkipCondition::Api, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -153,7 +153,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: KUBEVIRT,
         resources: &[VMIS],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Handler, Unless::Api],
+        unless: &[SkipCondition::Controller, SkipCondition::Handler, SkipCondition::Api],
         strict: true,
         counts: false,
     },
@@ -166,7 +166,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: KUBEVIRT,
         resources: &[VMS],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Leaving],
+        unless: &[SkipCondition::Controller, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -192,7 +192,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: KUBEVIRT,
         resources: &[VMIS],
         operations: UPDATE,
-        unless: &[Unless::Controller, Unless::HandlerAtHome],
+        unless: &[SkipCondition::Controller, SkipCondition::HandlerAtHome],
         strict: true,
         counts: false,
     },
@@ -205,7 +205,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: KUBEVIRT,
         resources: &[SETS],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Leaving],
+        unless: &[SkipCondition::Controller, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -218,7 +218,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: KUBEVIRT,
         resources: &["virtualmachineinstancepresets"],
         operations: BOTH,
-        unless: &[Unless::Leaving],
+        unless: &[SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -231,7 +231,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: POOLS,
         resources: &["virtualmachinepools"],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Leaving],
+        unless: &[SkipCondition::Controller, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -244,7 +244,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: SIZES,
         resources: &["virtualmachineinstancetypes"],
         operations: BOTH,
-        unless: &[Unless::Leaving],
+        unless: &[SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -257,7 +257,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: SIZES,
         resources: &["virtualmachineclusterinstancetypes"],
         operations: BOTH,
-        unless: &[Unless::Leaving],
+        unless: &[SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -270,7 +270,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: SIZES,
         resources: &["virtualmachinepreferences"],
         operations: BOTH,
-        unless: &[Unless::Leaving],
+        unless: &[SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -283,7 +283,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: SIZES,
         resources: &["virtualmachineclusterpreferences"],
         operations: BOTH,
-        unless: &[Unless::Leaving],
+        unless: &[SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -296,7 +296,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: KUBEVIRT,
         resources: &[INSTALLATIONS],
         operations: CREATE,
-        unless: &[Unless::ControllerAlways],
+        unless: &[SkipCondition::ControllerAlways],
         strict: true,
         counts: false,
     },
@@ -309,7 +309,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: KUBEVIRT,
         resources: &[INSTALLATIONS],
         operations: UPDATE,
-        unless: &[Unless::ControllerAlways, Unless::Leaving],
+        unless: &[SkipCondition::ControllerAlways, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -336,7 +336,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: "",
         resources: &[EVICTIONS],
         operations: CREATE,
-        unless: &[Unless::OtherPod],
+        unless: &[SkipCondition::OtherPod],
         strict: true,
         counts: false,
     },
@@ -350,7 +350,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &["datavolumes"],
         operations: CREATE,
         // virt-controller creates the DataVolumes of VMs: for them, the VM's service account is checked.
-        unless: &[Unless::Api],
+        unless: &[SkipCondition::Api],
         strict: true,
         counts: false,
     },
@@ -363,7 +363,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: "",
         resources: &["persistentvolumeclaims"],
         operations: CREATE,
-        unless: &[Unless::Api],
+        unless: &[SkipCondition::Api],
         // Other PVCs are not affected, and without virt-api the API server reports missing fields itself.
         strict: false,
         counts: false,
@@ -377,7 +377,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: "",
         resources: &["persistentvolumeclaims"],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Leaving, Unless::NoExport],
+        unless: &[SkipCondition::Controller, SkipCondition::Leaving, SkipCondition::NoExport],
         // PVCs do not wait for virt-api: virt-controller refuses an unchecked one later, with a reason.
         strict: false,
         counts: false,
@@ -391,7 +391,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: CDI,
         resources: &["datavolumes"],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Leaving],
+        unless: &[SkipCondition::Controller, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -404,7 +404,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: CDI,
         resources: &["dataimportcrons"],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Leaving],
+        unless: &[SkipCondition::Controller, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -417,7 +417,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: CDI,
         resources: &["volumeimportsources", "volumeuploadsources", "volumeclonesources"],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Leaving],
+        unless: &[SkipCondition::Controller, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -430,7 +430,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: CDI,
         resources: &["objecttransfers"],
         operations: BOTH,
-        unless: &[Unless::Controller, Unless::Leaving],
+        unless: &[SkipCondition::Controller, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },
@@ -443,7 +443,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: CDI,
         resources: &["cdis", "cdiconfigs"],
         operations: BOTH,
-        unless: &[Unless::ControllerAlways, Unless::Leaving],
+        unless: &[SkipCondition::ControllerAlways, SkipCondition::Leaving],
         // The webhook warns and refuses nothing: virt-controller reports the same on the CDI object.
         strict: false,
         counts: false,
@@ -466,7 +466,7 @@ pub const WEBHOOKS: &[Webhook] = &[
 
 impl Webhook {
     /// The webhook at a path.
-    pub fn at(path: &str) -> Option<&'static Webhook> {
+    pub fn find_by_path(path: &str) -> Option<&'static Webhook> {
         WEBHOOKS.iter().find(|webhook| webhook.path == path)
     }
 

@@ -1,5 +1,5 @@
 //! Service accounts of our programs, and their rights at the API server, derived from the declarations of the
-//! kinds. Reading an object of the cluster ([`rights::elsewhere`]) is permitted by a role that the cluster
+//! kinds. Reading an object of the cluster ([`rights::cluster_objects`]) is permitted by a role that the cluster
 //! has.
 
 use super::InstallOptions;
@@ -19,7 +19,7 @@ pub(super) fn objects(options: &InstallOptions) -> Vec<Value> {
         if !own.is_empty() {
             objects.extend(granted(account, Some(options), own, options));
         }
-        objects.extend(rights::elsewhere(program).map(|object| reader(account, object, options)));
+        objects.extend(rights::cluster_objects(program).map(|object| reader(account, object, options)));
     }
     objects
 }
@@ -27,7 +27,7 @@ pub(super) fn objects(options: &InstallOptions) -> Vec<Value> {
 /// Rules of a role: on kinds restricted to the namespace of the installation, or on all others.
 fn rules(program: Program, own: bool) -> Vec<Value> {
     let grants = rights::grants(program).into_iter().filter(|grant| grant.kind.is_of_installation() == own);
-    let beyond = rights::beyond(program).filter(|_| !own).flat_map(|grant| rule(&grant, None));
+    let beyond = rights::grants_by_prefix(program).filter(|_| !own).flat_map(|grant| rule(&grant, None));
     grants.flat_map(|grant| rule(&grant, rights::names(program, grant.kind))).chain(beyond).collect()
 }
 

@@ -246,7 +246,7 @@ fn workload(options: &InstallOptions, kind: &str, name: &str, spec: Value) -> Va
     });
     // The annotation keeps the fields of the manifest, so that settings of the KubeVirt object can be removed
     // again.
-    let pristine = Value::Object(components::of(&object)).to_string();
+    let pristine = Value::Object(components::customizable_fields(&object)).to_string();
     object["metadata"]["annotations"][PRISTINE] = json!(pristine);
     object
 }

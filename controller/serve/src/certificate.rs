@@ -28,7 +28,7 @@ pub async fn follow_with(
     shown: Arc<CurrentCertificate>,
     also: impl Fn(&Value),
 ) {
-    let which = WatchTarget::only(Kind::Secret, namespace, secret);
+    let which = WatchTarget::for_object(Kind::Secret, namespace, secret);
     follow_one(client, which, |object| {
         also(object);
         match shown.take(object) {
@@ -44,7 +44,7 @@ pub async fn follow_with(
 
 /// Accepts client certificates of the authorities in the ConfigMap. Never returns.
 pub async fn follow_authorities(client: kube::Client, namespace: &str, authorities: Arc<Authorities>) {
-    let which = WatchTarget::only(Kind::ConfigMap, namespace, AUTHORITY);
+    let which = WatchTarget::for_object(Kind::ConfigMap, namespace, AUTHORITY);
     follow_one(client, which, |object| {
         match authorities.take(object["data"][BUNDLE].as_str().unwrap_or_default()) {
             Ok(()) => tracing::info!(

@@ -50,17 +50,17 @@ enum Measures {
 
 impl Health {
     /// Sets the program ready.
-    pub fn is_ready(&self) {
+    pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
     }
 
     /// Sets the program ready once `so` returns true.
-    pub async fn is_ready_when(self, so: impl Fn() -> bool) {
+    pub async fn set_ready_when(self, so: impl Fn() -> bool) {
         while !so() {
             tokio::time::sleep(LOOK).await;
         }
         tracing::info!("ready");
-        self.is_ready();
+        self.set_ready();
     }
 
     /// Renders the metrics page by this function, unless a task does it.
@@ -81,14 +81,14 @@ impl Health {
     }
 
     /// Sets the program not ready, before it ends.
-    pub fn is_not_ready(&self) {
+    pub fn set_not_ready(&self) {
         self.ready.store(false, Ordering::Relaxed);
     }
 
     /// Answers a request for `/healthz`, `/readyz` or `/metrics`; `None` for other paths.
     pub async fn answer(&self, head: &Parts, peer: Peer, gate: &Gate) -> Option<HttpResponse> {
         match head.uri.path() {
-            "/metrics" => Some(match gate.may_read(head, peer).await {
+            "/metrics" => Some(match gate.check_access(head, peer).await {
                 Ok(()) => self.measured().await,
                 Err(answer) => answer,
             }),

@@ -14,7 +14,7 @@
 //! waited too long. The rate may change while requests wait. Waiting requests are logged from time to time.
 
 use super::bucket::Bucket;
-use cluster_client::error::Late;
+use cluster_client::error::RateLimited;
 use cluster_client::metrics;
 use cluster_model::config::program::Rate;
 use http::{Request, Response};
@@ -34,7 +34,7 @@ const RAREST: Duration = Duration::from_secs(1);
 /// Longest wait of a request. It is less than senders wait for an answer.
 const LONGEST: Duration = Duration::from_secs(4);
 /// Error of a request that would wait too long.
-const LATE: Late = Late(LONGEST);
+const LATE: RateLimited = RateLimited(LONGEST);
 /// Maximum number of waiting requests.
 const MOST: usize = 10_000;
 /// Time between two log lines about waiting requests.
@@ -106,7 +106,7 @@ impl Pace {
     }
 
     /// Waits until a request of this client may be sent.
-    pub async fn turn(&self, client: &str) -> Result<(), Late> {
+    pub async fn turn(&self, client: &str) -> Result<(), RateLimited> {
         let Some(rate) = *self.0.rate.borrow() else { return Ok(()) };
         let (turn, comes) = oneshot::channel();
         {
@@ -270,7 +270,7 @@ impl Service<Request<Body>> for Paced {
                 let began = Instant::now();
                 let turn = pace.turn(&whose).await;
                 let (verb, path) = (request.method().as_str(), request.uri().path());
-                metrics::waited(verb, path, began.elapsed().as_secs_f64());
+                metrics::record_rate_limit_wait(verb, path, began.elapsed().as_secs_f64());
                 turn.map_err(|late| kube::Error::Service(Box::new(late)))?;
             }
             client.send(request).await
@@ -478,7 +478,7 @@ mod tests {
     #[tokio::test]
     async fn a_watch_whose_turn_did_not_come_takes_no_other_list() {
         let server = kit::ApiServer::default();
-        server.takes(Duration::from_millis(300));
+        server.delay_by(Duration::from_millis(300));
         let pace = Arc::new(Pace::default());
         pace.set(rate(1, 1.0));
         let client = paced(server.client(), Arc::clone(&pace));

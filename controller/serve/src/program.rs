@@ -131,7 +131,7 @@ pub fn ends_after(asked: impl Future<Output = ()> + Send + 'static, health: Heal
     let (end, ended) = watch::channel(false);
     tokio::spawn(async move {
         asked.await;
-        health.is_not_ready();
+        health.set_not_ready();
         let _ = end.send(true);
     });
     ended

@@ -57,7 +57,7 @@ impl Dials {
     /// Applies an event, if it is about the KubeVirt object of this installation.
     pub fn see(&self, seen: &WatchMessage) {
         if let Some(object) = installation(&self.home.namespace, seen) {
-            self.take(ProgramSettings::of(object, self.program, &self.home.node));
+            self.take(ProgramSettings::from_kubevirt(object, self.program, &self.home.node));
             self.version.take(object);
         }
     }
@@ -187,7 +187,7 @@ mod tests {
                 }
             });
         }
-        server.has_object(Kind::KubeVirt, object("kubevirt", ""));
+        server.put_object(Kind::KubeVirt, object("kubevirt", ""));
         let client = paced(server.client(), Arc::clone(&dials.pace));
         let mut follows = {
             let dials = Arc::clone(&dials);

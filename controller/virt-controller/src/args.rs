@@ -54,7 +54,7 @@ impl Controller {
         let writer = Writer::new(client.clone(), "virt-controller");
         let health = Health::default();
         health.tells(&dials.version);
-        health.measures_plainly(|| crate::measures::waiting(VERSION));
+        health.measures_plainly(|| crate::measures::standby_page(VERSION));
         let server = servers::CONTROLLER;
         let (terms, others) = (Arc::clone(&dials.terms), Arc::new(NoRoutes));
         health.clone().serve(self.listen, client.clone(), &self.namespace, server, terms, others).await?;
@@ -74,19 +74,19 @@ impl Controller {
             _ = ends.recv() => return Ok(()),
         }
         tokio::select! {
-            () = order::turn(&client, &self.namespace) => {}
+            () = order::wait_for_turn(&client, &self.namespace) => {}
             _ = ends.recv() => return Ok(()),
         }
         // A replica that does not hold the Lease has no work, and is ready for it.
-        health.is_ready();
+        health.set_ready();
         tokio::select! {
             () = lease.acquire() => {}
             _ = ends.recv() => return Ok(()),
         }
-        let writer = writer.within(lease.tenure());
+        let writer = writer.with_tenure(lease.tenure());
         let pulse = Pulse::default();
         let (mut keeper, heard) = (lease.clone(), pulse.clone());
-        let mut keeping = tokio::spawn(async move { keeper.keep(&heard).await });
+        let mut keeping = tokio::spawn(async move { keeper.renew_until_lost(&heard).await });
         let act = async {
             // A newer one may have acted while this one waited.
             downgrade::refuse(&client, &self.namespace, VERSION).await?;

@@ -19,7 +19,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         return Plan::default();
     }
     // Disks are left alone while another installation fills them, or none does. Holds of an earlier time are still released.
-    let serves_disks = || cdi::serves(world);
+    let serves_disks = || cdi::fills_disks(world);
     match kind {
         Kind::VirtualMachine => vm::decide(world, namespace, name, now),
         Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now),
@@ -29,12 +29,12 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         Kind::DataVolume | Kind::PersistentVolumeClaim => {
             let plan = match serves_disks() {
                 true => data_volume::decide(world, namespace, name, now),
-                false => data_volume::leave(world, namespace, name),
+                false => data_volume::finish_adoption(world, namespace, name),
             };
             // An export starts on a complete disk only, so the state of the disk is written first.
             plan.and(export::decide(world, namespace, name, now))
         }
-        Kind::PersistentVolume => data_volume::hand_back(world, name),
+        Kind::PersistentVolume => data_volume::restore_reclaim_policy(world, name),
         Kind::DataSource if serves_disks() => data_source::decide(world, namespace, name, now),
         Kind::DataImportCron if serves_disks() => data_import_cron::decide(world, namespace, name, now),
         Kind::StorageProfile | Kind::StorageClass if serves_disks() => {

@@ -28,7 +28,7 @@ impl DelayQueue {
     }
 
     /// Takes the key that has been due for the longest time.
-    pub(crate) fn due(&mut self, now: Timestamp) -> Option<Key> {
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Key> {
         self.order.first().filter(|(time, _)| *time <= now)?;
         let (_, key) = self.order.pop_first()?;
         self.times.remove(&key);
@@ -55,9 +55,9 @@ mod tests {
             queue.insert(key(name), at(second));
         }
         assert_eq!(queue.times().collect::<Vec<_>>(), [at(1), at(4), at(9)]);
-        assert_eq!(queue.due(at(0)), None);
+        assert_eq!(queue.pop_due(at(0)), None);
         assert_eq!(
-            [queue.due(at(4)), queue.due(at(4)), queue.due(at(4))],
+            [queue.pop_due(at(4)), queue.pop_due(at(4)), queue.pop_due(at(4))],
             [Some(key("a")), Some(key("b")), None]
         );
         assert_eq!((queue.times.len(), queue.order.len()), (1, 1));

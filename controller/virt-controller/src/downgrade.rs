@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Fails where a newer virt-controller than `own` looks after the installation, or has done so last.
 pub(crate) async fn refuse(client: &kube::Client, namespace: &str, own: &str) -> Result<()> {
     loop {
-        match cluster_client::some(client, Kind::KubeVirt, namespace).await {
+        match cluster_client::list_few(client, Kind::KubeVirt, namespace).await {
             Ok(all) => return newer(&all, own).map_or(Ok(()), Err),
             // The definition of the kind is not there yet, and so no object.
             Err(error) if error.kind() == ErrorKind::Gone => return Ok(()),

@@ -46,11 +46,11 @@ fn come_to_the_same(history: &[(Event, Faults)]) -> Result<Both, TestCaseError> 
     for (event, faults) in history {
         calm.happen(event);
         calm.settle();
-        none(calm.wrong())?;
+        none(calm.failure())?;
         rough.expect(faults);
         rough.happen(event);
         rough.settle();
-        none(rough.wrong())?;
+        none(rough.failure())?;
         none(difference(&shape(&calm.sim), &shape(&rough.sim)))?;
         wrong += faults.len();
     }
@@ -88,10 +88,10 @@ fn nothing_is_left(
 fn comes_to_an_end(run: &mut Run) -> Result<(), TestCaseError> {
     run.heal();
     run.settle();
-    none(run.wrong())?;
+    none(run.failure())?;
     run.clear();
     run.settle();
-    none(run.wrong())
+    none(run.failure())
 }
 
 /// The number of histories in the long tier (CORACLE_TEST_TIER=all, which `make test-all` sets), always the same ones; a
@@ -164,7 +164,7 @@ fn a_start_whose_answer_was_lost_is_no_failure() {
     run.expect(&[(0, Fault::Break(1, true))]);
     run.happen(&vm("Always"));
     run.settle();
-    assert_eq!(run.wrong(), None);
+    assert_eq!(run.failure(), None);
     assert_eq!(run.sim.condition(&Key::new(Kind::VirtualMachine, "n", VM), "Failure"), None);
 }
 
@@ -176,7 +176,7 @@ fn an_installation_that_was_taken_away_stays_away_for_a_leader_that_hears_of_it_
         run.expect(&[(after, Fault::Twin(8)), (after + 1, deaf)]);
         run.happen(&Event::Removal);
         run.settle();
-        assert_eq!(run.wrong(), None);
+        assert_eq!(run.failure(), None);
         assert!(run.sim.keys(Kind::KubeVirt).is_empty(), "{after}");
     }
 }
@@ -207,7 +207,7 @@ fn a_vmi_that_is_to_leave_its_pod_takes_it_along() {
         run.hurry(ticks);
         run.happen(&Event::Delete(2, true));
         run.settle();
-        assert_eq!(run.wrong(), None);
+        assert_eq!(run.failure(), None);
         let left = [Kind::VirtualMachineInstance, Kind::Pod].map(|kind| run.sim.keys(kind).len());
         assert_eq!(left, [0, 0], "after {ticks} ticks");
     }
@@ -235,6 +235,6 @@ fn a_node_that_is_back_before_its_heartbeat_is_seen_does_not_write_in_turn_with_
         run.happen(&event);
         run.settle();
     }
-    assert_eq!(run.wrong(), None);
+    assert_eq!(run.failure(), None);
     assert_eq!(run.sim.condition(&Key::new(Kind::VirtualMachineInstance, "n", VM), "Synchronized"), None);
 }

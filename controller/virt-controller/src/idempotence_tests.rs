@@ -31,7 +31,7 @@ fn a_thousand_vms_that_run_cause_no_write() {
         sim.agent_says(vmi, "Running");
     }
     sim.settle();
-    sim.later(3600);
+    sim.advance(3600);
     for key in sim.objects.keys() {
         let plan = super::decide(&sim.world, key, sim.now);
         assert!(plan.is_empty(), "{key}: {plan:?}");
@@ -40,19 +40,19 @@ fn a_thousand_vms_that_run_cause_no_write() {
     assert_eq!(running.count(), 1000);
 
     // The same for a leader that begins now, once the first one has made the settings and the certificates.
-    let mut first = Controller::begin(&mut sim, 1);
+    let mut first = Controller::start(&mut sim, 1);
     for tick in 1..10 {
         first.tick(&mut sim, tick);
     }
     let writes = sim.writes;
-    let mut next = Controller::begin(&mut sim, 2);
+    let mut next = Controller::start(&mut sim, 2);
     for tick in 1..4 {
         next.tick(&mut sim, tick);
     }
     // Nor is a node that says that it is there a reason.
     for beat in ["1", "2"] {
         sim.put(Kind::Node, node(beat));
-        sim.later(60);
+        sim.advance(60);
         next.tick(&mut sim, 4);
     }
     assert_eq!(sim.writes, writes);

@@ -21,7 +21,7 @@ const NAMED: usize = 20;
 pub(crate) type ConditionRow<'a> = (&'static str, &'static str, &'static str, &'a str);
 
 /// A KubeVirt object stays: the installation is wanted.
-pub(crate) fn stays(world: &World) -> bool {
+pub(crate) fn is_wanted(world: &World) -> bool {
     world.kubevirts.all().any(|object| object.meta().deletion_timestamp.is_none())
 }
 
@@ -73,18 +73,19 @@ fn components<'a>(
 /// True if the programs run outside of the cluster, so that there are no Deployments and DaemonSets.
 fn is_elsewhere(world: &World) -> bool {
     let home = &world.facts.namespace;
-    world.deployments.within(home).next().is_none() && world.daemon_sets.within(home).next().is_none()
+    world.deployments.in_namespace(home).next().is_none()
+        && world.daemon_sets.in_namespace(home).next().is_none()
 }
 
 /// Message with the Deployments and DaemonSets that are not ready, or not of the target version. `None` if
 /// all are, and if there are no objects at all.
-pub(crate) fn missing(world: &World, deployments: &[&str], daemons: &[&str]) -> Option<String> {
+pub(crate) fn unready_components(world: &World, deployments: &[&str], daemons: &[&str]) -> Option<String> {
     if is_elsewhere(world) {
         return None;
     }
     let target = of_manifests(world);
     let said: Vec<String> = components(world, deployments, daemons)
-        .filter_map(|(name, found)| why(name, found, target))
+        .filter_map(|(name, found)| why_unready(name, found, target))
         .collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
@@ -96,7 +97,7 @@ pub(crate) fn answer(world: &World, deployments: &[&str], daemons: &[&str]) -> b
         || components(world, deployments, daemons).all(|(_, found)| found.is_some_and(answers))
 }
 
-fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Option<String> {
+fn why_unready(name: &str, component: Option<&Component>, target: Option<&str>) -> Option<String> {
     let Some(component) = component else { return Some(format!("{name} does not exist")) };
     let Component { current, wanted, ready, has_old, stuck, .. } = component;
     let version = component.version();
@@ -107,7 +108,8 @@ fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Optio
             Some(format!("{name} has no pods: check its replicas, and its node placement"))
         }
         None if ready < wanted => {
-            let stuck = stuck.as_deref().map(|stuck| format!(" ({stuck}{})", changed(component)));
+            let stuck =
+                stuck.as_deref().map(|stuck| format!(" ({stuck}{})", customized_fields_note(component)));
             Some(format!("{name}: {ready} of {wanted} are ready{}", stuck.unwrap_or_default()))
         }
         None if *has_old => Some(format!("{name}: older pods still exist")),
@@ -117,14 +119,14 @@ fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Optio
 
 /// Fields of a component that the KubeVirt object changes, as part of a message: they may be the cause of
 /// pods that do not get ready.
-fn changed(component: &Component) -> String {
+fn customized_fields_note(component: &Component) -> String {
     let names = component.meta.annotations.get(PLACED).map_or("", String::as_str);
     let names: String = names.chars().take(200).collect();
     if names.is_empty() { names } else { format!("; fields of it that the KubeVirt object sets: {names}") }
 }
 
 /// Condition that names the fields without an effect, if any.
-pub(crate) fn served(found: &[Unserved]) -> (&'static str, &'static str, String) {
+pub(crate) fn served_condition(found: &[Unserved]) -> (&'static str, &'static str, String) {
     if found.is_empty() {
         return ("True", "AllFieldsServed", "Every field that is set has an effect.".to_owned());
     }
@@ -136,7 +138,7 @@ pub(crate) fn served(found: &[Unserved]) -> (&'static str, &'static str, String)
 }
 
 /// Sets conditions; others stay.
-pub(crate) fn say<T: ConditionKind + for<'a> From<&'a str>>(
+pub(crate) fn set_conditions<T: ConditionKind + for<'a> From<&'a str>>(
     object: &mut Value,
     says: &[ConditionRow<'_>],
     now: Timestamp,

@@ -40,8 +40,8 @@ impl Default for Times {
             between,
             from_creation,
             from_deletion,
-            waits: Histograms::of(ANSWERS),
-            plans: Histograms::of(ANSWERS),
+            waits: Histograms::new(ANSWERS),
+            plans: Histograms::new(ANSWERS),
         }
     }
 }
@@ -63,17 +63,21 @@ pub(crate) struct Work {
 
 impl Times {
     /// An object waited so many seconds for a decision.
-    pub(crate) fn waited(&mut self, seconds: f64) {
+    pub(crate) fn record_wait(&mut self, seconds: f64) {
         self.waits.took(vec![("name", "virt-controller".to_owned())], seconds);
     }
 
     /// A plan was carried out, or failed, after so many seconds.
-    pub(crate) fn worked(&mut self, seconds: f64) {
+    pub(crate) fn record_plan(&mut self, seconds: f64) {
         self.plans.took(vec![("name", "virt-controller".to_owned())], seconds);
     }
 
     /// A VMI was so, and is so now.
-    pub(crate) fn saw(&mut self, before: &VirtualMachineInstance, now: &VirtualMachineInstance) {
+    pub(crate) fn record_transition(
+        &mut self,
+        before: &VirtualMachineInstance,
+        now: &VirtualMachineInstance,
+    ) {
         let (old, new) = (super::vmi::phase(before), super::vmi::phase(now));
         if old == new || before.metadata.uid != now.metadata.uid {
             return;
@@ -156,7 +160,7 @@ fn page(snapshot: &Snapshot, words: &mut LabelValues) -> String {
     let (work, now) = (*work, *now);
     let mut page = Page::default();
     common(&mut page, &world.facts.version, true);
-    words.are_those_of(world);
+    words.begin_page(world);
     vms::write(&mut page, world, words, now);
     vmis::write(&mut page, world, words, now);
     nodes(&mut page, world);
@@ -166,38 +170,38 @@ fn page(snapshot: &Snapshot, words: &mut LabelValues) -> String {
     page.histogram("kubevirt_vmi_phase_transition_time_from_creation_seconds", &times.from_creation);
     page.histogram("kubevirt_vmi_phase_transition_time_from_deletion_seconds", &times.from_deletion);
     let name = [("name", "virt-controller")];
-    page.family("kubevirt_workqueue_depth").is(&name, work.waiting as f64);
-    page.family("kubevirt_workqueue_adds_total").is(&name, work.decided as f64);
-    page.family("kubevirt_workqueue_retries_total").is(&name, work.failed as f64);
-    page.family("kubevirt_workqueue_longest_running_processor_seconds").is(&name, work.longest);
-    page.family("kubevirt_workqueue_unfinished_work_seconds").is(&name, work.unfinished);
+    page.family("kubevirt_workqueue_depth").sample(&name, work.waiting as f64);
+    page.family("kubevirt_workqueue_adds_total").sample(&name, work.decided as f64);
+    page.family("kubevirt_workqueue_retries_total").sample(&name, work.failed as f64);
+    page.family("kubevirt_workqueue_longest_running_processor_seconds").sample(&name, work.longest);
+    page.family("kubevirt_workqueue_unfinished_work_seconds").sample(&name, work.unfinished);
     page.histogram("kubevirt_workqueue_queue_duration_seconds", &times.waits);
     page.histogram("kubevirt_workqueue_work_duration_seconds", &times.plans);
     page.text()
 }
 
 /// The page of a replica in waiting.
-pub(crate) fn waiting(version: &str) -> String {
+pub(crate) fn standby_page(version: &str) -> String {
     let mut page = Page::default();
     common(&mut page, version, false);
     page.text()
 }
 
 fn common(page: &mut Page, version: &str, leads: bool) {
-    page.family("kubevirt_info").is(&[("kubeversion", version)], 1.0);
-    page.family("kubevirt_virt_controller_ready_status").is(&[], 1.0);
+    page.family("kubevirt_info").sample(&[("kubeversion", version)], 1.0);
+    page.family("kubevirt_virt_controller_ready_status").sample(&[], 1.0);
     let leads = if leads { 1.0 } else { 0.0 };
-    page.family("kubevirt_virt_controller_leading_status").is(&[], leads);
+    page.family("kubevirt_virt_controller_leading_status").sample(&[], leads);
     page.requests();
 }
 
 fn nodes(page: &mut Page, world: &World) {
     let takes = world.nodes.all().filter(|node| node.takes_vmis() && !node.cordoned).count();
-    page.family("kubevirt_allocatable_nodes").is(&[], takes as f64);
+    page.family("kubevirt_allocatable_nodes").sample(&[], takes as f64);
     let kvm = world.nodes.all().filter(|node| node.kvm).count();
-    page.family("kubevirt_nodes_with_kvm").is(&[], kvm as f64);
+    page.family("kubevirt_nodes_with_kvm").sample(&[], kvm as f64);
     let emulates = world.config().use_emulation;
-    page.family("kubevirt_configuration_emulation_enabled").is(&[], f64::from(u8::from(emulates)));
+    page.family("kubevirt_configuration_emulation_enabled").sample(&[], f64::from(u8::from(emulates)));
 }
 
 /// Label of an object without a value.

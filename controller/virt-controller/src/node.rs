@@ -27,19 +27,19 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     if !node.takes_vmis() {
         return plan;
     }
-    tsc::say(world, node, &mut plan);
+    tsc::label_node(world, node, &mut plan);
     if until > now {
         plan.look_again(until);
         return plan;
     }
     let label = |value: &str| json!({"metadata": {"labels": {SCHEDULABLE: value}}});
     plan.update(Kind::Node, node.meta(), &label("true"), &label("false"), false);
-    plan.tell(
+    plan.record_event(
         Kind::Node,
         node.meta(),
         true,
         "NodeUnresponsive",
-        format!("{}; no VMI is scheduled to it", silent(name)),
+        format!("{}; no VMI is scheduled to it", silence_message(name)),
     );
     plan
 }
@@ -51,7 +51,7 @@ pub(crate) fn heard_until(world: &World, name: &str) -> Option<Timestamp> {
 }
 
 /// Message about a node whose virt-handler is silent.
-pub(crate) fn silent(name: &str) -> String {
+pub(crate) fn silence_message(name: &str) -> String {
     format!("virt-handler on the node {name} has sent no heartbeat for {} minutes", SILENCE.as_mins())
 }
 
@@ -84,12 +84,12 @@ mod tests {
         assert_eq!((label(&sim, &node).as_str(), sim.writes), ("true", 0));
         let again = decide(&sim.world, "node1", sim.now).again.unwrap();
         assert_eq!(again, sim.now.checked_add(SILENCE).unwrap());
-        sim.later(240);
+        sim.advance(240);
         sim.put(Kind::Node, beat("2020-01-01T00:04:00Z", "true"));
-        sim.later(299);
+        sim.advance(299);
         sim.settle();
         assert_eq!((label(&sim, &node).as_str(), sim.writes), ("true", 0), "it was heard meanwhile");
-        sim.later(1);
+        sim.advance(1);
         sim.settle();
         assert_eq!((label(&sim, &node).as_str(), sim.writes), ("false", 1));
         assert_eq!(sim.get(&node)["metadata"]["labels"]["other"], "kept");
@@ -104,7 +104,7 @@ mod tests {
     fn a_node_without_an_agent_of_ours_is_let_be() {
         let mut sim = Sim::new();
         sim.put(Kind::Node, json!({"metadata": {"name": "node1"}}));
-        sim.later(3600);
+        sim.advance(3600);
         sim.settle();
         assert_eq!(sim.writes, 0);
     }
@@ -116,7 +116,7 @@ mod tests {
         let vmi = sim.put(Kind::VirtualMachineInstance, vmi("web"));
         sim.boot(&vmi);
         let pod = sim.pod_of(&vmi).unwrap();
-        sim.later(301);
+        sim.advance(301);
         sim.settle();
         let (status, reason, said) = sim.condition(&vmi, "Synchronized").unwrap();
         assert_eq!((status.as_str(), reason.as_str()), ("False", "NodeUnresponsive"));
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(sim.get(&vmi)["status"]["phase"], "Running");
         // The node's other keepers give the pod up; it may run all the same.
         sim.delete(&pod);
-        sim.later(3600);
+        sim.advance(3600);
         sim.settle();
         assert_eq!(sim.get(&vmi)["status"]["phase"], "Running");
         sim.put(Kind::Node, beat("2", "true"));

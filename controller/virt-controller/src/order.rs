@@ -35,7 +35,7 @@ const BEFORE: [&str; 1] = ["virt-handler"];
 const OWN: &str = "virt-controller";
 
 /// Returns when it is virt-controller's turn.
-pub(crate) async fn turn(client: &kube::Client, namespace: &str) {
+pub(crate) async fn wait_for_turn(client: &kube::Client, namespace: &str) {
     let home = Home { namespace: namespace.to_owned(), ..Home::default() };
     let of_installation = [Kind::KubeVirt, Kind::Deployment, Kind::DaemonSet];
     let watched = followed_by(Program::Controller, &home);
@@ -53,7 +53,7 @@ pub(crate) async fn turn(client: &kube::Client, namespace: &str) {
     loop {
         tokio::select! {
             event = seen.recv() => match event {
-                Some(event) => control.see(event, Timestamp::now()),
+                Some(event) => control.handle_watch(event, Timestamp::now()),
                 None => return,
             },
             () = sleep_until((since + PATIENCE).min(began + MOST)) => {
@@ -64,7 +64,7 @@ pub(crate) async fn turn(client: &kube::Client, namespace: &str) {
         if !control.has_listed_all(watched.len()) {
             continue;
         }
-        let Some(why) = waits(&control.world) else { return };
+        let Some(why) = why_wait(&control.world) else { return };
         if said.as_ref() != Some(&why) {
             tracing::info!("virt-controller waits: {why}");
             (said, since) = (Some(why), Instant::now());
@@ -73,7 +73,7 @@ pub(crate) async fn turn(client: &kube::Client, namespace: &str) {
 }
 
 /// Reason for a starting virt-controller to wait; `None` if it may go on.
-fn waits(world: &World) -> Option<String> {
+fn why_wait(world: &World) -> Option<String> {
     let home = &world.facts.namespace;
     let own = world.deployments.get(home, OWN)?;
     let target = own.version()?;
@@ -85,7 +85,7 @@ fn waits(world: &World) -> Option<String> {
         return None;
     }
     world.daemon_sets.get(home, BEFORE[0])?;
-    installation::missing(world, &[], &BEFORE)
+    installation::unready_components(world, &[], &BEFORE)
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
     /// An installation whose KubeVirt object has observed a version, with the pods of virt-controller that are ready, and virt-handler.
     fn world(observed: &str, ready: u64, (version, updated): (&str, u64)) -> World {
         let facts = ClusterFacts { namespace: "kubevirt".into(), ..ClusterFacts::default() };
-        let mut world = World::of(facts);
+        let mut world = World::new(facts);
         let mut put = |kind: Kind, name: &str, version: &str, status: Value| {
             let notes = json!({cluster_model::versions::VERSION: version});
             let meta =
@@ -115,17 +115,17 @@ mod tests {
 
     #[test]
     fn virt_controller_waits_in_an_upgrade_until_virt_handler_is_everywhere() {
-        let why = waits(&world("1.0.0", 2, ("1.0.0", 2))).unwrap();
+        let why = why_wait(&world("1.0.0", 2, ("1.0.0", 2))).unwrap();
         assert_eq!(why, "virt-handler is of version 1.0.0, not 2.0.0");
-        assert_eq!(waits(&world("1.0.0", 2, ("2.0.0", 1))).unwrap(), "virt-handler: 1 of 2 are ready");
-        assert_eq!(waits(&world("1.0.0", 2, ("2.0.0", 2))), None, "it is everywhere");
+        assert_eq!(why_wait(&world("1.0.0", 2, ("2.0.0", 1))).unwrap(), "virt-handler: 1 of 2 are ready");
+        assert_eq!(why_wait(&world("1.0.0", 2, ("2.0.0", 2))), None, "it is everywhere");
     }
 
     #[test]
     fn virt_controller_waits_for_nothing_where_nobody_else_acts_or_nothing_is_replaced() {
         for (observed, ready) in [("", 2), ("2.0.0", 2), ("1.0.0", 0)] {
-            assert_eq!(waits(&world(observed, ready, ("1.0.0", 0))), None, "{observed:?} {ready}");
+            assert_eq!(why_wait(&world(observed, ready, ("1.0.0", 0))), None, "{observed:?} {ready}");
         }
-        assert_eq!(waits(&World::default()), None, "it runs outside of a cluster");
+        assert_eq!(why_wait(&World::default()), None, "it runs outside of a cluster");
     }
 }

@@ -40,7 +40,7 @@ fn controller(server: &ApiServer) -> JoinHandle<Error> {
 /// An installation, a virt-controller, and a VM whose VMI is there.
 async fn begin() -> (ApiServer, JoinHandle<Error>) {
     let server = ApiServer::default();
-    server.has_object(Kind::KubeVirt, crate::sim::kubevirt(json!({})));
+    server.put_object(Kind::KubeVirt, crate::sim::kubevirt(json!({})));
     let controller = controller(&server);
     runs(&server, "web").await;
     (server, controller)
@@ -48,7 +48,7 @@ async fn begin() -> (ApiServer, JoinHandle<Error>) {
 
 /// Creates a running VM, and waits for virt-controller to create its VMI.
 async fn runs(server: &ApiServer, name: &str) {
-    server.has_object(Kind::VirtualMachine, crate::sim::vm(name, "Always"));
+    server.put_object(Kind::VirtualMachine, crate::sim::vm(name, "Always"));
     server.until(&format!("VMI {name} is made"), |server| vmi(server, name).is_some()).await;
 }
 
@@ -68,7 +68,7 @@ fn deleted(server: &ApiServer) -> Vec<String> {
 fn halts(server: &ApiServer, name: &str) {
     let mut vm = server.object(&path(Kind::VirtualMachine, name)).unwrap();
     vm["spec"]["runStrategy"] = json!("Halted");
-    server.has_object(Kind::VirtualMachine, vm);
+    server.put_object(Kind::VirtualMachine, vm);
 }
 
 /// Etcd is restored from a snapshot of a time when a VM ran that was halted since, and whose VMI is gone: the VM runs, and its VMI
@@ -118,8 +118,8 @@ async fn while_watches_stall_nothing_is_lost() {
     // During the outage a client changes the VM, creates another one, and deletes the objects of the first.
     let mut vm = server.object(&path(Kind::VirtualMachine, "web")).unwrap();
     vm["metadata"]["labels"] = json!({"a": "b"});
-    server.has_object(Kind::VirtualMachine, vm);
-    server.has_object(Kind::VirtualMachine, crate::sim::vm("second", "Always"));
+    server.put_object(Kind::VirtualMachine, vm);
+    server.put_object(Kind::VirtualMachine, crate::sim::vm("second", "Always"));
     let known = vmi(&server, "web").unwrap()["metadata"]["uid"].clone();
     server.loses(&path(Kind::VirtualMachineInstance, "web"));
     assert!(vmi(&server, "second").is_none());
@@ -139,7 +139,7 @@ async fn while_the_api_server_fails_nothing_is_lost() {
     server.asked();
     let known = vmi(&server, "web").unwrap()["metadata"]["uid"].clone();
     server.fails(Some(StatusCode::INTERNAL_SERVER_ERROR));
-    server.has_object(Kind::VirtualMachine, crate::sim::vm("second", "Always"));
+    server.put_object(Kind::VirtualMachine, crate::sim::vm("second", "Always"));
     let lists = |server: &ApiServer| {
         let asked = server.asked();
         let failed = asked.iter().filter(|request| request.verb == "list").count();

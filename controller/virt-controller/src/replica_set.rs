@@ -8,7 +8,7 @@
 //! **Assumptions.** Its VMIs are those that it owns; one that merely has the labels is left alone.
 //! **Caveats.** A change of the template is taken over by VMIs that are made after it: delete the others.
 
-use super::replicas::{AT_ONCE, condition, put, text_of};
+use super::replicas::{AT_ONCE, condition, set_count, text_of};
 use super::vmi::phase;
 use api::replica_set;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
@@ -35,7 +35,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let lives =
         |vmi: &&VirtualMachineInstance| vmi.metadata.deletion_timestamp.is_none() && !phase(vmi).is_final();
     let (count, serve) =
-        (ours.iter().filter(|vmi| lives(vmi)).count(), ours.iter().filter(|vmi| serves(vmi)).count());
+        (ours.iter().filter(|vmi| lives(vmi)).count(), ours.iter().filter(|vmi| is_ready(vmi)).count());
 
     if !paused && set.meta().deletion_timestamp.is_none() {
         let (mut held, mut gone) = (0, 0);
@@ -60,7 +60,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             ours.retain(lives);
             ours.sort_by(|one, other| {
                 let age = |vmi: &VirtualMachineInstance| vmi.metadata.creation_timestamp.clone();
-                (serves(one), age(other)).cmp(&(serves(other), age(one)))
+                (is_ready(one), age(other)).cmp(&(is_ready(other), age(one)))
             });
             for vmi in ours.iter().take((count - wanted).min(AT_ONCE)) {
                 plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
@@ -69,13 +69,13 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             failed.into_iter().for_each(|failed| plan.look_again(failed.retry));
         } else {
             let taken: BTreeSet<&str> =
-                world.vmis.within(namespace).filter_map(|vmi| vmi.metadata.name.as_deref()).collect();
+                world.vmis.in_namespace(namespace).filter_map(|vmi| vmi.metadata.name.as_deref()).collect();
             let free =
                 (0..).map(|number| format!("{name}-{number}")).filter(|name| !taken.contains(name.as_str()));
             for name in free.take(wanted.saturating_sub(count + held).min(AT_ONCE)) {
                 let object = vmi(set, &name);
                 plan.create(Key::new(Kind::VirtualMachineInstance, namespace, &name), object);
-                plan.tell(
+                plan.record_event(
                     Kind::VirtualMachineInstanceReplicaSet,
                     set.meta(),
                     false,
@@ -88,8 +88,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 
     let mut next = set.object.clone();
     let status = &mut next["status"];
-    put(status, "replicas", ours.iter().filter(|vmi| lives(vmi)).count().max(count));
-    put(status, "readyReplicas", serve);
+    set_count(status, "replicas", ours.iter().filter(|vmi| lives(vmi)).count().max(count));
+    set_count(status, "readyReplicas", serve);
     if let Some(selector) = text_of(&spec["selector"]) {
         status["labelSelector"] = json!(selector);
     }
@@ -115,12 +115,11 @@ fn held_until(vmi: &VirtualMachineInstance) -> Option<Timestamp> {
     made.checked_add(EARLY).ok()
 }
 
-fn serves(vmi: &VirtualMachineInstance) -> bool {
+fn is_ready(vmi: &VirtualMachineInstance) -> bool {
     vmi.metadata.deletion_timestamp.is_none()
-        && vmi
-            .status
-            .as_ref()
-            .is_some_and(|status| cluster_model::conditions::is(&status.conditions, &ConditionType::Ready))
+        && vmi.status.as_ref().is_some_and(|status| {
+            cluster_model::conditions::is_true(&status.conditions, &ConditionType::Ready)
+        })
 }
 
 fn vmi(set: &cluster_model::objects::Plain, name: &str) -> Value {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) const AT_ONCE: usize = 10;
 
 /// Writes a count. A Go client omits a count of zero.
-pub(crate) fn put(status: &mut Value, name: &str, number: usize) {
+pub(crate) fn set_count(status: &mut Value, name: &str, number: usize) {
     if number > 0 || !status[name].is_null() {
         status[name] = json!(number);
     }

@@ -93,9 +93,9 @@ impl Reports {
     }
 
     /// Asks the workers that run now, and no others.
-    pub(crate) fn follow(&mut self, world: &World, now: Timestamp) {
+    pub(crate) fn follow_workers(&mut self, world: &World, now: Timestamp) {
         let pods =
-            world.marked(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+            world.indexed_by(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
         let running: BTreeMap<String, (Key, SocketAddr, Work)> =
             pods.filter_map(|pod| Some((pod.meta.uid.clone()?, worker(world, pod)?))).collect();
         self.tasks.retain(|uid, task| {
@@ -109,14 +109,14 @@ impl Reports {
             if self.tasks.contains_key(&uid) {
                 continue;
             }
-            let Some(who) = self.who(world, &key, address, work, now) else { continue };
+            let Some(who) = self.expected_server(world, &key, address, work, now) else { continue };
             let task = tokio::spawn(ask(who, (address, pace(work)), key, uid.clone(), self.to.clone()));
             self.tasks.insert(uid, task.abort_handle());
         }
     }
 
     /// Expected server at this address. `None` while the authority of an upload pod's certificate is unknown.
-    fn who(
+    fn expected_server(
         &self,
         world: &World,
         key: &Key,
@@ -154,7 +154,7 @@ fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr, Work)> {
     let owner = owner::controller(&pod.meta)?;
     let namespace = pod.meta.namespace.as_deref()?;
     let claim = world.pvcs.get(namespace, &owner.name)?;
-    let work = Work::of(&pod.meta)?;
+    let work = Work::from_pod(&pod.meta)?;
     let is_its = match work {
         Work::Serve => world.serves_clone_of(pod, claim),
         _ => world.worker_for(claim, work).is_some_and(|worker| worker.meta.uid == pod.meta.uid),
@@ -210,7 +210,7 @@ async fn ask(
     let (mut last, mut same) = (None, 0_u32);
     loop {
         let began = tokio::time::Instant::now();
-        match tokio::time::timeout(PATIENCE, once(&who, address, &mut connection)).await {
+        match tokio::time::timeout(PATIENCE, request_report(&who, address, &mut connection)).await {
             Ok(Ok(report)) => {
                 same = if last.as_ref() == Some(&report) { same.saturating_add(1) } else { 0 };
                 last = Some(report.clone());
@@ -244,7 +244,7 @@ async fn ask(
 type Connection = transport::client::Connection<Empty<Bytes>>;
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-async fn once(
+async fn request_report(
     who: &ExpectedServer,
     address: SocketAddr,
     connection: &mut Option<Connection>,
@@ -334,7 +334,7 @@ mod tests {
 
     fn is_asked(world: &World) -> bool {
         let mut pods =
-            world.marked(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+            world.indexed_by(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
         pods.next().and_then(|pod| worker(world, pod)).is_some()
     }
 

@@ -1,27 +1,27 @@
 //! The rights that each step of virt-controller takes. Every step of every test is compared with the declared ones.
 
 use cluster_model::issue::KeyChange;
-use cluster_model::objects::rights::{Right, each, permits_name};
+use cluster_model::objects::rights::{Right, all_rights, permits_name};
 use cluster_model::objects::{Key, Kind, Program, owner};
 use cluster_model::plan::Step;
 use serde_json::json;
 
 /// A step may be done.
-pub(crate) fn permits(step: &Step) -> bool {
-    needs(step).iter().all(|need| each(Program::Controller).any(|right| right == *need))
-        && touched(step).iter().all(|key| permits_name(Program::Controller, key.kind, &key.name))
+pub(crate) fn permits_step(step: &Step) -> bool {
+    required_rights(step).iter().all(|need| all_rights(Program::Controller).any(|right| right == *need))
+        && touched_keys(step).iter().all(|key| permits_name(Program::Controller, key.kind, &key.name))
 }
 
 /// The objects that a step reads or writes.
-fn touched(step: &Step) -> Vec<Key> {
+fn touched_keys(step: &Step) -> Vec<Key> {
     match step {
         Step::Create { key, .. }
         | Step::Patch { key, .. }
         | Step::Delete { key, .. }
-        | Step::DeleteOf { key, .. }
+        | Step::DeleteOwnedBy { key, .. }
         | Step::Evict { key, .. }
-        | Step::Absent { key, .. }
-        | Step::Present { key, .. } => {
+        | Step::RequireAbsent { key, .. }
+        | Step::RequirePresent { key, .. } => {
             vec![key.clone()]
         }
         Step::CreateOnNetworks { key, networks, .. } => {
@@ -30,19 +30,19 @@ fn touched(step: &Step) -> Vec<Key> {
         Step::Issue(issue) => {
             issue.signer.iter().map(|signer| &signer.key).chain([&issue.key]).cloned().collect()
         }
-        Step::IssueForPod(issue) => vec![issue.key.clone(), issue.signer(), issue.others()],
-        Step::TellDevices(telling) => {
+        Step::IssueForPod(issue) => vec![issue.key.clone(), issue.signer(), issue.peer_bundle()],
+        Step::RecordDevices(telling) => {
             [&telling.key].into_iter().chain(telling.devices.iter().map(|one| &one.claim)).cloned().collect()
         }
-        Step::Unused { claim, .. } => vec![Key::new(Kind::Pod, &*claim.namespace, "")],
-        Step::NoPodOf { namespace, .. } => vec![Key::new(Kind::Pod, namespace, "")],
+        Step::RequireNoMounter { claim, .. } => vec![Key::new(Kind::Pod, &*claim.namespace, "")],
+        Step::RequireNoLauncherPod { namespace, .. } => vec![Key::new(Kind::Pod, namespace, "")],
         Step::IssueKey(issue) => vec![issue.key.clone()],
-        Step::Tell(_) => Vec::new(),
+        Step::RecordEvent(_) => Vec::new(),
     }
 }
 
 /// Rights that a step needs. (A creation of an object that exists already reads it.)
-pub(crate) fn needs(step: &Step) -> Vec<Right> {
+pub(crate) fn required_rights(step: &Step) -> Vec<Right> {
     let all = |kind: Kind, verbs: &[&'static str]| -> Vec<Right> {
         verbs.iter().map(|verb| (kind, None, *verb)).collect()
     };
@@ -62,15 +62,15 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
         Step::Delete { key, .. } => all(key.kind, &["delete"]),
         Step::Evict { key, .. } => vec![(key.kind, Some("eviction"), "create")],
         // A Secret of a tenant is not read: it is asked whose it is by a change that changes nothing.
-        Step::DeleteOf { key, .. } if key.kind == Kind::Secret => all(key.kind, &["delete", "patch"]),
-        Step::DeleteOf { key, .. } => all(key.kind, &["delete", "get"]),
-        Step::Absent { key, .. } | Step::Present { key, .. } => all(key.kind, &["get"]),
-        Step::TellDevices(telling) => all(Kind::ResourceClaim, &["get"])
+        Step::DeleteOwnedBy { key, .. } if key.kind == Kind::Secret => all(key.kind, &["delete", "patch"]),
+        Step::DeleteOwnedBy { key, .. } => all(key.kind, &["delete", "get"]),
+        Step::RequireAbsent { key, .. } | Step::RequirePresent { key, .. } => all(key.kind, &["get"]),
+        Step::RecordDevices(telling) => all(Kind::ResourceClaim, &["get"])
             .into_iter()
             .chain(all(Kind::ResourceSlice, &["list"]))
             .chain(all(telling.key.kind, &["patch"]))
             .collect(),
-        Step::Unused { .. } | Step::NoPodOf { .. } => all(Kind::Pod, &["list"]),
+        Step::RequireNoMounter { .. } | Step::RequireNoLauncherPod { .. } => all(Kind::Pod, &["list"]),
         // The Secret of the signing authority is read.
         Step::Issue(issue) => match (&issue.version, &issue.signer) {
             (None, _) => all(issue.key.kind, &["create", "get"]),
@@ -82,7 +82,7 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
             let written = json!({"metadata": {"ownerReferences": [issue.owner]}});
             let mut needs: Vec<Right> = owner::rights(&written).collect();
             needs.extend(all(issue.key.kind, &["create", "get", "patch"]));
-            needs.extend(all(issue.others().kind, &["get"]));
+            needs.extend(all(issue.peer_bundle().kind, &["get"]));
             needs
         }
         Step::IssueKey(issue) => match (&issue.version, issue.change) {
@@ -91,7 +91,7 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
             (Some(_), KeyChange::Promote) => all(issue.key.kind, &["get", "patch"]),
             (Some(_), KeyChange::First | KeyChange::Next) => all(issue.key.kind, &["patch"]),
         },
-        Step::Tell(_) => all(Kind::Event, &["create"]),
+        Step::RecordEvent(_) => all(Kind::Event, &["create"]),
     }
 }
 

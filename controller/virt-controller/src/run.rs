@@ -23,12 +23,12 @@ use cluster_client::error::{Error, ErrorKind};
 use cluster_client::history::History;
 use cluster_client::lease::Pulse;
 use cluster_client::watch::{self, WatchMessage};
-use cluster_client::{Deletion, Done, Writer};
+use cluster_client::{Deletion, PlanResult, Writer};
 use cluster_model::objects::{
     Attempt, ClusterFacts, Failure, Home, Key, Kind, Program, VALUES, World, followed_by, waiting_for_disks,
 };
 use cluster_model::plan::{Plan, Step};
-use cluster_model::polls::Polled;
+use cluster_model::polls::PollRecord;
 use jiff::{SignedDuration, Timestamp};
 use serve::health::Health;
 use serve::settings::Dials;
@@ -78,7 +78,7 @@ pub(crate) struct ControlLoop {
 }
 
 /// Result of a turn.
-enum Turn {
+enum Decision {
     /// No key waits, or all waiting keys are busy.
     Idle,
     /// The plan for a key is empty.
@@ -106,7 +106,7 @@ pub(crate) async fn run(
     drop(to);
     let (mut asked, renderer) = (health.measures(), Renderer::start());
     let mut control = ControlLoop::new(facts);
-    let mut tasks: JoinSet<Done> = JoinSet::new();
+    let mut tasks: JoinSet<PlanResult> = JoinSet::new();
     // What each of them is for, and when it began.
     let mut began: HashMap<task::Id, (Key, Instant)> = HashMap::new();
     // There is more to decide.
@@ -122,22 +122,22 @@ pub(crate) async fn run(
             event = seen.recv() => match event {
                 Some(event) => {
                     dials.see(&event);
-                    control.see(event, Timestamp::now());
+                    control.handle_watch(event, Timestamp::now());
                 }
                 None => return Error::new(ErrorKind::Setup, "the watches of virt-controller have ended"),
             },
             why = history.wait() => return exchanged(&why),
-            Some(report) = told.recv() => control.told(report),
-            told = polls.next(), if polls.are_running() => told.into_iter().for_each(|told| control.polled(told)),
+            Some(report) = told.recv() => control.handle_report(report),
+            told = polls.next(), if polls.are_running() => told.into_iter().for_each(|told| control.handle_poll(told)),
             Some(done) = tasks.join_next_with_id(), if !tasks.is_empty() => {
                 let (id, done) = match done {
                     Ok((id, done)) => (id, done),
-                    Err(error) => (error.id(), Done::broken_off(error)),
+                    Err(error) => (error.id(), PlanResult::broken_off(error)),
                 };
-                done.answers.iter().for_each(|(kind, object)| history.saw(*kind, object));
+                done.answers.iter().for_each(|(kind, object)| history.record(*kind, object));
                 if let Some((key, began)) = began.remove(&id) {
-                    control.times.worked(began.elapsed().as_secs_f64());
-                    control.done(key, done, Timestamp::now());
+                    control.times.record_plan(began.elapsed().as_secs_f64());
+                    control.finish_plan(key, done, Timestamp::now());
                 }
             },
             Some(scrape) = renderer.next(&mut asked) => {
@@ -153,24 +153,24 @@ pub(crate) async fn run(
         for _ in 0..EVENTS {
             let Ok(event) = seen.try_recv() else { break };
             dials.see(&event);
-            control.see(event, Timestamp::now());
+            control.handle_watch(event, Timestamp::now());
         }
         // Some of it is of another history by now: nothing is decided on that any more.
-        if let Some(why) = history.is_back() {
+        if let Some(why) = history.restore_reason() {
             return exchanged(&why);
         }
         if !control.has_listed_all(watched.len()) {
             continue;
         }
-        health.is_ready();
-        reports.follow(&control.world, Timestamp::now());
+        health.set_ready();
+        reports.follow_workers(&control.world, Timestamp::now());
         let deciding = Instant::now();
         control.world.uptime = deciding.duration_since(started);
         while tasks.len() < AT_ONCE && !goes_on {
-            match control.turn(Timestamp::now()) {
-                Turn::Idle => break,
-                Turn::Empty => {}
-                Turn::Plan(key, plan) => {
+            match control.decide_next(Timestamp::now()) {
+                Decision::Idle => break,
+                Decision::Empty => {}
+                Decision::Plan(key, plan) => {
                     let writer = writer.clone();
                     let task = tasks.spawn(async move { writer.carry_out(plan).await });
                     began.insert(task.id(), (key, Instant::now()));
@@ -181,7 +181,7 @@ pub(crate) async fn run(
         for (key, (uid, question)) in std::mem::take(&mut control.questions) {
             polls.ask(key, uid, question);
         }
-        polls.begin();
+        polls.start_due();
     }
 }
 
@@ -197,7 +197,7 @@ fn exchanged(why: &str) -> Error {
 
 impl ControlLoop {
     pub(crate) fn new(facts: ClusterFacts) -> ControlLoop {
-        ControlLoop { world: World::of(facts), ..ControlLoop::default() }
+        ControlLoop { world: World::new(facts), ..ControlLoop::default() }
     }
 
     /// True if this number of lists is complete.
@@ -205,7 +205,7 @@ impl ControlLoop {
         self.listed.len() >= count
     }
 
-    pub(crate) fn see(&mut self, event: WatchMessage, now: Timestamp) {
+    pub(crate) fn handle_watch(&mut self, event: WatchMessage, now: Timestamp) {
         match event {
             WatchMessage::Listed(kind, objects) => {
                 let mut lost: BTreeSet<Key> = self.world.keys(kind).into_iter().collect();
@@ -213,33 +213,33 @@ impl ControlLoop {
                     if let Some(key) = key_of(kind, &object) {
                         lost.remove(&key);
                         self.missing.remove(uid_of(&object));
-                        self.take(&key, object, now);
+                        self.store(&key, object, now);
                     }
                 }
                 for key in lost {
-                    self.lost(&key);
+                    self.remove_unlisted(&key);
                 }
-                self.has_listed(kind, None);
+                self.mark_listed(kind, None);
             }
             WatchMessage::Only(key, found) => {
                 match found {
                     Some(object) => {
                         self.missing.remove(uid_of(&object));
-                        self.take(&key, object, now);
+                        self.store(&key, object, now);
                     }
-                    None => self.lost(&key),
+                    None => self.remove_unlisted(&key),
                 }
-                self.has_listed(key.kind, Some(key.name));
+                self.mark_listed(key.kind, Some(key.name));
             }
             WatchMessage::Changed(kind, object) => {
                 if let Some(key) = key_of(kind, &object) {
-                    self.take(&key, object, now);
+                    self.store(&key, object, now);
                 }
             }
             WatchMessage::Gone(key, uid) => {
                 // Another of that name may be known already: we have made it, and were answered.
                 if self.world.uid(&key).is_none_or(|known| known == uid) {
-                    self.gone(&key);
+                    self.remove(&key);
                 }
                 self.removed.insert(uid);
             }
@@ -247,14 +247,14 @@ impl ControlLoop {
     }
 
     /// Records a worker's report, or its silence.
-    pub(crate) fn told(&mut self, (pod, uid, heard): PodReport) {
+    pub(crate) fn handle_report(&mut self, (pod, uid, heard): PodReport) {
         // Another of that name may have come meanwhile.
         if self.world.uid(&pod).is_none_or(|known| known != uid) {
             return;
         }
         let at = (pod.namespace.clone(), pod.name.clone());
         let is_new = match heard {
-            WorkerState::Says(report) => self.world.says(at, uid, report, Timestamp::now()),
+            WorkerState::Says(report) => self.world.store_report(at, uid, report, Timestamp::now()),
             WorkerState::Silent(since) => self.world.silent.insert(at, (uid, since)).is_none(),
         };
         if is_new {
@@ -263,7 +263,7 @@ impl ControlLoop {
     }
 
     /// Records the answer about the image of a DataImportCron.
-    pub(crate) fn polled(&mut self, told: polls::PollResult) {
+    pub(crate) fn handle_poll(&mut self, told: polls::PollResult) {
         let polls::PollResult { key, uid, at, answer } = told;
         // Another of that name may have come meanwhile.
         if self.world.uid(&key).is_none_or(|known| known != uid) {
@@ -276,12 +276,12 @@ impl ControlLoop {
             Ok(digest) => (Ok(digest), 0, None),
             Err((why, pause)) => (Err(why), failures.saturating_add(1), pause),
         };
-        self.world.polls.insert(place, (uid, Polled { at, answer, failures, pause }));
+        self.world.polls.insert(place, (uid, PollRecord { at, answer, failures, pause }));
         self.touch(&key);
     }
 
     /// Records the present state of an object.
-    fn take(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
+    fn store(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
         let uid = uid_of(&object);
         if self.deleted.contains(uid) || self.missing.contains(uid) {
             return;
@@ -293,23 +293,23 @@ impl ControlLoop {
         let before = vmi(&self.world);
         if self.world.put(key.kind, object, now) {
             if let (Some(before), Some(after)) = (before, vmi(&self.world)) {
-                self.times.saw(&before, &after);
+                self.times.record_transition(&before, &after);
             }
             self.touch(key);
         }
     }
 
     /// Records a complete list of a kind, or of the object of one name.
-    fn has_listed(&mut self, kind: Kind, name: Option<String>) {
+    fn mark_listed(&mut self, kind: Kind, name: Option<String>) {
         self.listed.insert((kind, name));
         // There may be none at all, and one is to be made.
         self.dirty.extend((kind.about().listed)(&self.world));
     }
 
     /// An object that a list did not tell of is gone.
-    fn lost(&mut self, key: &Key) {
+    fn remove_unlisted(&mut self, key: &Key) {
         self.world.uid(key).into_iter().for_each(|uid| self.removed.insert(uid));
-        self.gone(key);
+        self.remove(key);
     }
 
     fn snapshot(&self, work: Work, now: Timestamp) -> Snapshot {
@@ -321,7 +321,7 @@ impl ControlLoop {
         Work { waiting, decided: self.decided, failed: self.broken, ..Work::default() }
     }
 
-    fn gone(&mut self, key: &Key) {
+    fn remove(&mut self, key: &Key) {
         // The owner of the object is known only before it is removed.
         self.touch(key);
         self.world.remove(key);
@@ -333,7 +333,7 @@ impl ControlLoop {
     }
 
     fn touch(&mut self, key: &Key) {
-        self.dirty.extend(self.world.touched(key));
+        self.dirty.extend(self.world.dependents(key));
     }
 
     /// Queues an object whose failure began or ended, and the object that reports it.
@@ -348,28 +348,28 @@ impl ControlLoop {
     #[cfg(test)]
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<(Key, Plan)> {
         loop {
-            match self.turn(now) {
-                Turn::Idle => return None,
-                Turn::Empty => {}
-                Turn::Plan(key, plan) => return Some((key, plan)),
+            match self.decide_next(now) {
+                Decision::Idle => return None,
+                Decision::Empty => {}
+                Decision::Plan(key, plan) => return Some((key, plan)),
             }
         }
     }
 
     /// Decides on the next key in the queue.
-    fn turn(&mut self, now: Timestamp) -> Turn {
-        while let Some(key) = self.delayed.due(now) {
+    fn decide_next(&mut self, now: Timestamp) -> Decision {
+        while let Some(key) = self.delayed.pop_due(now) {
             self.dirty.insert(key);
         }
         let Some((key, waited)) = self.dirty.next(|key| self.world.busy.contains(key)) else {
-            return Turn::Idle;
+            return Decision::Idle;
         };
-        self.times.waited(waited.as_secs_f64());
+        self.times.record_wait(waited.as_secs_f64());
         // Each decision sets the time of the next one anew, so a deleted object leaves none behind.
         self.delayed.remove(&key);
         if let Some(plan) = self.unanswered.question(&key, &self.world) {
             self.world.busy.insert(key.clone());
-            return Turn::Plan(key, plan);
+            return Decision::Plan(key, plan);
         }
         if key.kind == Kind::VirtualMachine {
             let pool = crate::pool::observe(&mut self.world, &key.namespace, &key.name, now);
@@ -392,13 +392,13 @@ impl ControlLoop {
             let tries = |step: &Step| step.attempt() == Some(about);
             match (waits, plan.steps.iter().any(tries)) {
                 // A failed plan is not retried before its time, even if a reconciler does not check that.
-                (Some(_), true) => return Turn::Empty,
+                (Some(_), true) => return Decision::Empty,
                 // The retry is due, and the plan is empty: the change was made after all (only the answer was
                 // lost), was made by another client, or is not needed any more. The failure is cleared.
                 (None, false) => {
                     self.world.failures.remove(&key);
                     self.say_of(&key);
-                    return Turn::Empty;
+                    return Decision::Empty;
                 }
                 _ => {}
             }
@@ -406,14 +406,14 @@ impl ControlLoop {
         if !plan.is_empty() {
             self.unanswered.begin(&key, &plan);
             self.world.busy.insert(key.clone());
-            return Turn::Plan(key, plan);
+            return Decision::Plan(key, plan);
         }
         // A PVC without a DataVolume is decided on under the key of a DataVolume that does not exist, so no
         // deletion event would clean up the counts of such keys. This is the place to do it.
         if failure.is_none() {
             self.failed.remove(&key);
         }
-        Turn::Empty
+        Decision::Empty
     }
 
     /// Says once why nothing is decided on an object any more.
@@ -430,34 +430,34 @@ impl ControlLoop {
                      is too long",
                     part.kind.name()
                 );
-                plan.tell(part.kind, meta, true, "TooLarge", message);
+                plan.record_event(part.kind, meta, true, "TooLarge", message);
             }
         }
         plan
     }
 
     /// Records an object in an answer, unless a watch has told that it is gone.
-    fn answered(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
+    fn store_answer(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
         if !self.removed.contains(uid_of(&object)) {
-            self.take(key, object, now);
+            self.store(key, object, now);
         }
     }
 
     /// Records the answer to a deletion.
-    fn was_deleted(&mut self, deletion: Deletion, now: Timestamp) {
+    fn handle_deletion(&mut self, deletion: Deletion, now: Timestamp) {
         let Deletion { key, uid, object, is_gone } = deletion;
         if let Some(object) = object.filter(|_| is_gone || is_followed(key.kind)) {
-            self.answered(&key, object, now);
+            self.store_answer(&key, object, now);
         }
         if is_gone {
             if self.world.uid(&key).is_some_and(|known| known == uid) {
-                self.lost(&key);
+                self.remove_unlisted(&key);
             }
             self.deleted.insert(uid);
         }
     }
 
-    pub(crate) fn done(&mut self, key: Key, done: Done, now: Timestamp) {
+    pub(crate) fn finish_plan(&mut self, key: Key, done: PlanResult, now: Timestamp) {
         self.world.busy.remove(&key);
         // Whether it has a launcher pod was not known until now.
         if key.kind == Kind::VirtualMachineInstance {
@@ -465,16 +465,16 @@ impl ControlLoop {
         }
         for (kind, object) in done.answers {
             if let Some(key) = key_of(kind, &object) {
-                self.answered(&key, object, now);
+                self.store_answer(&key, object, now);
             }
         }
         for deletion in done.deletions {
-            self.was_deleted(deletion, now);
+            self.handle_deletion(deletion, now);
         }
         for (key, uid) in done.gone {
             // Another of that name may have come meanwhile.
             if self.world.uid(&key).is_some_and(|known| known == uid) {
-                self.lost(&key);
+                self.remove_unlisted(&key);
             }
             self.missing.insert(uid);
         }

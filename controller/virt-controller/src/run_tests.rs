@@ -10,12 +10,12 @@ fn what_is_found_gone_when_it_is_deleted_is_forgotten() {
     let object =
         |uid: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": "5"}});
     let (key, now) = (Key::new(Kind::Pod, "n", "a"), Timestamp::UNIX_EPOCH);
-    let gone = |uid: &str| Done { gone: vec![(key.clone(), uid.to_owned())], ..Done::default() };
-    control.see(WatchMessage::Changed(Kind::Pod, object("2")), now);
+    let gone = |uid: &str| PlanResult { gone: vec![(key.clone(), uid.to_owned())], ..PlanResult::default() };
+    control.handle_watch(WatchMessage::Changed(Kind::Pod, object("2")), now);
     let about = Key::new(Kind::VirtualMachineInstance, "n", "a");
-    control.done(about.clone(), gone("1"), now);
+    control.finish_plan(about.clone(), gone("1"), now);
     assert_eq!(control.world.uid(&key).as_deref(), Some("2"), "another has the name by now");
-    control.done(about, gone("2"), now);
+    control.finish_plan(about, gone("2"), now);
     assert_eq!(control.world.uid(&key), None);
 }
 
@@ -25,9 +25,9 @@ fn what_is_gone_is_not_looked_at_later() {
     let (mut control, now) = (ControlLoop::default(), Timestamp::UNIX_EPOCH);
     let key = Key::new(Kind::DataImportCron, "n", "a");
     let object = json!({"metadata": {"namespace": "n", "name": "a", "uid": "1"}});
-    control.see(WatchMessage::Changed(Kind::DataImportCron, object), now);
+    control.handle_watch(WatchMessage::Changed(Kind::DataImportCron, object), now);
     control.delayed.insert(key.clone(), Timestamp::MAX);
-    control.see(WatchMessage::Gone(key, "1".to_owned()), now);
+    control.handle_watch(WatchMessage::Gone(key, "1".to_owned()), now);
     while control.next(now).is_some() {}
     assert_eq!(control.delayed.times().next(), None);
 }
@@ -51,27 +51,27 @@ fn what_cannot_be_read_any_more_stays_as_it_is() {
         let key = Key::new(kind, "n", "a");
         let plan =
             |control: &mut ControlLoop| std::iter::from_fn(|| control.next(now)).find(|(at, _)| *at == key);
-        control.see(WatchMessage::Changed(kind, whole("5")), now);
+        control.handle_watch(WatchMessage::Changed(kind, whole("5")), now);
         let (_, made) = plan(&mut control).unwrap();
-        control.done(key.clone(), Done::default(), now);
-        control.see(WatchMessage::Changed(kind, in_part("6")), now);
+        control.finish_plan(key.clone(), PlanResult::default(), now);
+        control.handle_watch(WatchMessage::Changed(kind, in_part("6")), now);
         let (_, told) = plan(&mut control).unwrap();
-        let [Step::Tell(note)] = told.steps.as_slice() else { panic!("{told:?}") };
+        let [Step::RecordEvent(note)] = told.steps.as_slice() else { panic!("{told:?}") };
         assert_eq!((note.reason, note.key.kind), ("TooLarge", kind));
-        control.done(key.clone(), Done::default(), now);
-        control.see(WatchMessage::Changed(kind, in_part("7")), now);
+        control.finish_plan(key.clone(), PlanResult::default(), now);
+        control.handle_watch(WatchMessage::Changed(kind, in_part("7")), now);
         assert!(plan(&mut control).is_none(), "it is said once");
         // News of before, and then the same object, whole.
-        control.see(WatchMessage::Changed(kind, whole("4")), now);
+        control.handle_watch(WatchMessage::Changed(kind, whole("4")), now);
         assert!(plan(&mut control).is_none());
-        control.see(WatchMessage::Changed(kind, whole("8")), now);
+        control.handle_watch(WatchMessage::Changed(kind, whole("8")), now);
         assert_eq!(plan(&mut control).unwrap().1.steps.len(), made.steps.len());
-        control.done(key.clone(), Done::default(), now);
+        control.finish_plan(key.clone(), PlanResult::default(), now);
         // Nobody has read it before.
         let mut control = ControlLoop::default();
-        control.see(WatchMessage::Changed(kind, in_part("5")), now);
+        control.handle_watch(WatchMessage::Changed(kind, in_part("5")), now);
         let steps = plan(&mut control).unwrap().1.steps;
-        assert!(matches!(steps.as_slice(), [Step::Tell(_)]), "{steps:?}");
+        assert!(matches!(steps.as_slice(), [Step::RecordEvent(_)]), "{steps:?}");
     }
 }
 
@@ -82,10 +82,10 @@ fn a_turn_decides_on_one_key() {
     let now = Timestamp::UNIX_EPOCH;
     (0..3).for_each(|n| control.dirty.insert(Key::new(Kind::Pod, "n", format!("pod-{n}"))));
     for left in [2, 1, 0] {
-        assert!(matches!(control.turn(now), Turn::Empty));
+        assert!(matches!(control.decide_next(now), Decision::Empty));
         assert_eq!(control.dirty.len(), left);
     }
-    assert!(matches!(control.turn(now), Turn::Idle));
+    assert!(matches!(control.decide_next(now), Decision::Idle));
 }
 
 #[test]
@@ -93,19 +93,26 @@ fn the_answer_to_a_write_does_not_bring_back_what_is_gone() {
     let mut control = ControlLoop::default();
     let object = |uid: &str, version: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": version}});
     let key = Key::new(Kind::VirtualMachineInstance, "n", "a");
-    let answer =
-        |object| Done { answers: vec![(Kind::VirtualMachineInstance, object)], writes: 1, ..Done::default() };
-    control.see(WatchMessage::Changed(Kind::VirtualMachineInstance, object("1", "5")), Timestamp::UNIX_EPOCH);
-    control.see(WatchMessage::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
-    control.done(key.clone(), answer(object("1", "6")), Timestamp::UNIX_EPOCH);
+    let answer = |object| PlanResult {
+        answers: vec![(Kind::VirtualMachineInstance, object)],
+        writes: 1,
+        ..PlanResult::default()
+    };
+    control.handle_watch(
+        WatchMessage::Changed(Kind::VirtualMachineInstance, object("1", "5")),
+        Timestamp::UNIX_EPOCH,
+    );
+    control.handle_watch(WatchMessage::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
+    control.finish_plan(key.clone(), answer(object("1", "6")), Timestamp::UNIX_EPOCH);
     assert!(control.world.vmis.get("n", "a").is_none());
-    control.done(key.clone(), answer(object("2", "7")), Timestamp::UNIX_EPOCH);
+    control.finish_plan(key.clone(), answer(object("2", "7")), Timestamp::UNIX_EPOCH);
     let is_there = |control: &ControlLoop| control.world.vmis.get("n", "a").is_some();
     assert!(is_there(&control), "another of that name");
-    control.see(WatchMessage::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
+    control.handle_watch(WatchMessage::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
     assert!(is_there(&control), "that news is not about this one");
-    control.see(WatchMessage::Listed(Kind::VirtualMachineInstance, Vec::new()), Timestamp::UNIX_EPOCH);
-    control.done(key, answer(object("2", "8")), Timestamp::UNIX_EPOCH);
+    control
+        .handle_watch(WatchMessage::Listed(Kind::VirtualMachineInstance, Vec::new()), Timestamp::UNIX_EPOCH);
+    control.finish_plan(key, answer(object("2", "8")), Timestamp::UNIX_EPOCH);
     assert!(!is_there(&control), "a list that lacks it is such news too");
 }
 
@@ -117,10 +124,10 @@ fn an_object_that_is_followed_by_its_name_goes_alone() {
     let object = |name: &str| json!({"metadata": {"namespace": "n", "name": name, "uid": name, "resourceVersion": "5"}});
     let now = Timestamp::UNIX_EPOCH;
     for name in ["a", "b"] {
-        control.see(WatchMessage::Only(key(name), Some(object(name))), now);
+        control.handle_watch(WatchMessage::Only(key(name), Some(object(name))), now);
     }
     assert_eq!(control.listed.len(), 2);
-    control.see(WatchMessage::Only(key("a"), None), now);
+    control.handle_watch(WatchMessage::Only(key("a"), None), now);
     let is_there = |name: &str| control.world.secrets.get("n", name).is_some();
     assert!(!is_there("a") && is_there("b"));
 }
@@ -132,16 +139,16 @@ fn the_answer_to_a_poll_is_for_the_object_that_it_was_asked_for() {
     let (key, now) = (Key::new(Kind::DataImportCron, "n", "images"), Timestamp::UNIX_EPOCH);
     let object =
         json!({"metadata": {"namespace": "n", "name": "images", "uid": "2", "resourceVersion": "5"}});
-    control.see(WatchMessage::Changed(Kind::DataImportCron, object), now);
+    control.handle_watch(WatchMessage::Changed(Kind::DataImportCron, object), now);
     let mut told = |uid: &str, answer| {
-        control.polled(polls::PollResult { key: key.clone(), uid: uid.to_owned(), at: now, answer });
+        control.handle_poll(polls::PollResult { key: key.clone(), uid: uid.to_owned(), at: now, answer });
         control.world.polls.values().map(|(_, polled)| polled.failures).next()
     };
     let failed = || Err((cluster_model::polls::NoAnswer::Silent, None));
     assert_eq!(told("1", failed()), None);
     assert_eq!((told("2", failed()), told("2", failed())), (Some(1), Some(2)));
     assert_eq!(told("2", Ok("sha256:0".to_owned())), Some(0));
-    control.see(WatchMessage::Gone(key.clone(), "2".to_owned()), now);
+    control.handle_watch(WatchMessage::Gone(key.clone(), "2".to_owned()), now);
     assert!(control.world.polls.is_empty(), "nothing is kept of what is gone");
 }
 
@@ -153,7 +160,11 @@ fn nothing_is_counted_of_what_failed_once_and_is_gone() {
     let after = |seconds| now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
     for (about, kind) in [(Some(Attempt::Make(Kind::Pod)), ErrorKind::Refused), (None, ErrorKind::Conflict)] {
         let error = Error::new(kind, "exceeded quota");
-        control.done(key.clone(), Done { failed: Some((about, error)), ..Done::default() }, now);
+        control.finish_plan(
+            key.clone(),
+            PlanResult { failed: Some((about, error)), ..PlanResult::default() },
+            now,
+        );
         assert_eq!(control.failed.get(&key), Some(&1));
         assert!(control.next(after(60)).is_none(), "there is no such PVC any more");
         assert!(control.failed.is_empty() && control.world.failures.is_empty(), "{about:?}");
@@ -173,11 +184,15 @@ fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
     control.world.put(Kind::KubeVirt, settings, now);
     let mut object = crate::sim::vmi("web");
     object["metadata"]["uid"] = json!("1");
-    control.see(WatchMessage::Changed(Kind::VirtualMachineInstance, object), now);
+    control.handle_watch(WatchMessage::Changed(Kind::VirtualMachineInstance, object), now);
     let (key, plan) = control.next(now).expect("a plan");
     assert!(matches!(plan.steps[0], Step::Create { .. }));
     let error = Error::new(ErrorKind::Refused, "exceeded quota");
-    control.done(key, Done { failed: Some((Some(Attempt::Make(Kind::Pod)), error)), ..Done::default() }, now);
+    control.finish_plan(
+        key,
+        PlanResult { failed: Some((Some(Attempt::Make(Kind::Pod)), error)), ..PlanResult::default() },
+        now,
+    );
     let (_, plan) = control.next(now).expect("a plan that says so");
     assert!(plan.steps.iter().all(|step| !matches!(step, Step::Create { .. })), "{plan:?}");
     assert!(plan.steps.iter().any(

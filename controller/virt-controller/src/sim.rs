@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Plans are carried out by `apply::carry_out`, as in the program; what is played is the server behind it (`door`). Each
-//! write is judged ([`judge`]): what must never be so, is so in no test. Webhooks are not asked: objects are written as
+//! write is judged ([`Sim::check_write`]): what must never be so, is so in no test. Webhooks are not asked: objects are written as
 //! those would have made them.
 
 // A `json!` reads better where it is handed over than behind a `&`.
@@ -71,13 +71,13 @@ pub(crate) struct Sim {
 impl Sim {
     /// A cluster whose settings are what they are at first. (They are in the picture alone: stories count objects.)
     pub(crate) fn new() -> Sim {
-        let mut sim = Sim::bare();
+        let mut sim = Sim::empty();
         sim.world.put(Kind::KubeVirt, kubevirt(json!({})), sim.now);
         sim
     }
 
     /// Empty cluster without a KubeVirt object.
-    pub(crate) fn bare() -> Sim {
+    pub(crate) fn empty() -> Sim {
         let facts = ClusterFacts {
             namespace: "kubevirt".into(),
             launcher_image: "registry.example/virt-launcher:1".into(),
@@ -86,7 +86,7 @@ impl Sim {
             image_volumes: true,
         };
         Sim {
-            world: World::of(facts),
+            world: World::new(facts),
             objects: BTreeMap::new(),
             told: Vec::new(),
             warnings: Vec::new(),
@@ -131,7 +131,7 @@ impl Sim {
             }
         }
         object["metadata"]["resourceVersion"] = json!(next.to_string());
-        self.judge(&key, &object);
+        self.check_write(&key, &object);
         self.version = next;
         self.world.put(kind, object.clone(), self.now);
         self.tell(WatchMessage::Changed(kind, object.clone()));
@@ -141,7 +141,7 @@ impl Sim {
     }
 
     /// Checks that a write is permitted.
-    fn judge(&self, key: &Key, new: &Value) {
+    fn check_write(&self, key: &Key, new: &Value) {
         let old = self.objects.get(key);
         if let (Kind::VirtualMachineInstance, Some(old)) = (key.kind, old) {
             let phase = |object: &Value| Phase::from(object["status"]["phase"].as_str().unwrap_or_default());
@@ -303,7 +303,7 @@ impl Sim {
         );
     }
 
-    pub(crate) fn later(&mut self, seconds: i64) {
+    pub(crate) fn advance(&mut self, seconds: i64) {
         self.now = self.now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
     }
 

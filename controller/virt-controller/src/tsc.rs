@@ -36,7 +36,7 @@ pub(crate) fn of_cluster(world: &World, config: &Config) -> Option<u64> {
 }
 
 /// Says on a node which frequencies it supports.
-pub(crate) fn say(world: &World, node: &Node, plan: &mut Plan) {
+pub(crate) fn label_node(world: &World, node: &Node, plan: &mut Plan) {
     let labels = node.meta().labels.iter();
     let is: BTreeMap<&String, &String> = labels.filter(|(key, _)| key.starts_with(TSC_SCHEDULING)).collect();
     let mut should = BTreeMap::new();

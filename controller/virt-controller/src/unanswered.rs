@@ -41,12 +41,13 @@ impl UnansweredDeletions {
     /// Plan that asks the API server for the objects whose deletion is unknown, instead of a decision on the key.
     pub(crate) fn question(&mut self, key: &Key, world: &World) -> Option<Plan> {
         let unknown = self.unknown.get_mut(key)?;
-        unknown.retain(|(at, uid)| stays(world, at, uid));
+        unknown.retain(|(at, uid)| may_exist(world, at, uid));
         if unknown.is_empty() {
             self.unknown.remove(key);
             return None;
         }
-        let present = unknown.iter().map(|(key, uid)| Step::Present { key: key.clone(), uid: uid.clone() });
+        let present =
+            unknown.iter().map(|(key, uid)| Step::RequirePresent { key: key.clone(), uid: uid.clone() });
         Some(Plan { steps: present.collect(), again: None })
     }
 
@@ -60,7 +61,7 @@ impl UnansweredDeletions {
             return failed.is_none();
         }
         let mut sent = self.sent.remove(key).unwrap_or_default();
-        sent.retain(|(at, uid)| stays(world, at, uid));
+        sent.retain(|(at, uid)| may_exist(world, at, uid));
         // Another error is of a step that was not done, and the steps before it were answered.
         if sent.is_empty() || failed.is_some_and(|failed| failed != ErrorKind::Unreachable) {
             return false;
@@ -81,7 +82,7 @@ fn is_counted(kind: Kind) -> bool {
 }
 
 /// True if the World does not know that the object is gone or being deleted.
-fn stays(world: &World, key: &Key, uid: &str) -> bool {
+fn may_exist(world: &World, key: &Key, uid: &str) -> bool {
     let meta = world.meta(key).filter(|meta| meta.uid.as_deref() == Some(uid));
     meta.is_some_and(|meta| meta.deletion_timestamp.is_none())
 }

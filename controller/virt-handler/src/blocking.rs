@@ -56,7 +56,7 @@ impl Blocking {
         let whole = async {
             let place = self.0.places.clone().acquire_owned().await;
             let place = place.map_err(|e| Error::failed("virt-handler ends").because(e))?;
-            let place = Turn::take(self.0.clone(), doing, place);
+            let place = Turn::new(self.0.clone(), doing, place);
             let (tell, told) = oneshot::channel();
             let thread = thread::Builder::new().name("blocking".into()).spawn(move || {
                 let done = work();
@@ -68,10 +68,10 @@ impl Blocking {
             told.await
                 .map_err(|_| Error::failed(format!("bug in virt-handler: panic in '{doing}' of {whose}")))?
         };
-        timeout(patience, whole).await.map_err(|_| self.late(doing, patience))?
+        timeout(patience, whole).await.map_err(|_| self.timeout_error(doing, patience))?
     }
 
-    fn late(&self, doing: &str, patience: Duration) -> Error {
+    fn timeout_error(&self, doing: &str, patience: Duration) -> Error {
         let Shared { whose, at_work, .. } = &*self.0;
         let at_work = at_work.lock().unwrap_or_else(PoisonError::into_inner).join(", ");
         Error::failed(format!(
@@ -89,7 +89,7 @@ struct Turn {
 }
 
 impl Turn {
-    fn take(shared: Arc<Shared>, doing: &'static str, permit: OwnedSemaphorePermit) -> Turn {
+    fn new(shared: Arc<Shared>, doing: &'static str, permit: OwnedSemaphorePermit) -> Turn {
         shared.at_work.lock().unwrap_or_else(PoisonError::into_inner).push(doing);
         Turn { shared, doing, _permit: permit }
     }

@@ -22,11 +22,11 @@ const MOST: (usize, u64) = (64, 8 << 20);
 
 /// Copies the cache of this node to a launcher's folder. Existing files stay. Returns the number of copied
 /// files.
-pub(crate) fn give(findings: &Path, kvm: bool, root: &Folder) -> Result<usize> {
+pub(crate) fn copy_cache(findings: &Path, kvm: bool, root: &Folder) -> Result<usize> {
     let cache = findings.join("cache").join(if kvm { "kvm" } else { "emulation" });
     let Ok(cache) = Folder::open(&cache) else { return Ok(0) };
     let mut given = 0;
-    let into = root.made(INTO)?;
+    let into = root.create_all(INTO)?;
     let there = into.names(MOST.0)?;
     for key in cache.names(MOST.0)? {
         let Ok(folder) = cache.folder(&key) else { continue };
@@ -82,12 +82,12 @@ mod tests {
         fs::create_dir_all(root.join(INTO)).unwrap();
         fs::write(root.join(INTO).join("c.xml"), "its own").unwrap();
         let root_folder = Folder::open(&root).unwrap();
-        assert_eq!(give(&findings, false, &root_folder).unwrap(), 1);
+        assert_eq!(copy_cache(&findings, false, &root_folder).unwrap(), 1);
         let mut names: Vec<_> = root_folder.folder(INTO).unwrap().names(9).unwrap();
         names.sort();
         assert_eq!(names, ["b.xml", "c.xml"]);
         assert_eq!(fs::read_to_string(root.join(INTO).join("c.xml")).unwrap(), "its own");
-        assert_eq!(give(&place.path().join("none"), false, &root_folder).unwrap(), 0);
+        assert_eq!(copy_cache(&place.path().join("none"), false, &root_folder).unwrap(), 0);
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
         let root = place.path().join("root");
         fs::create_dir(&root).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), root.join("cache")).unwrap();
-        let said = give(place.path(), false, &Folder::open(&root).unwrap()).unwrap_err();
+        let said = copy_cache(place.path(), false, &Folder::open(&root).unwrap()).unwrap_err();
         assert!(said.to_string().contains("link"), "{said}");
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }

@@ -32,7 +32,7 @@ pub(crate) struct Cpus {
 
 impl Cpus {
     /// Current support. `kubelet`: its folder. A file that cannot be read counts as no support.
-    pub(crate) fn of(kubelet: &Path) -> Cpus {
+    pub(crate) fn read(kubelet: &Path) -> Cpus {
         let state = read(&kubelet.join(STATE));
         let limit = read(Path::new(REALTIME));
         Cpus {
@@ -44,7 +44,7 @@ impl Cpus {
 
 /// CPUs that the kubelet has assigned to one container exclusively; `None` without an assignment. `kubelet`:
 /// its folder.
-pub(crate) fn given(kubelet: &Path, pod: &str, container: &str) -> Option<BTreeSet<u32>> {
+pub(crate) fn exclusive_cpus(kubelet: &Path, pod: &str, container: &str) -> Option<BTreeSet<u32>> {
     let state = read(&kubelet.join(STATE)).filter(|state| is_static(state))?;
     let state: Value = serde_json::from_str(&state).ok()?;
     let list = state.get("entries")?.get(pod)?.get(container)?.as_str()?;
@@ -71,9 +71,9 @@ mod tests {
         let kubelet = tempfile::tempdir().unwrap();
         let manager = |state: &str| {
             std::fs::write(kubelet.path().join(STATE), state).unwrap();
-            Cpus::of(kubelet.path()).manager
+            Cpus::read(kubelet.path()).manager
         };
-        assert!(!Cpus::of(kubelet.path()).manager, "there is no file");
+        assert!(!Cpus::read(kubelet.path()).manager, "there is no file");
         assert!(manager(r#"{"policyName":"static","defaultCpuSet":"0-1","checksum":1}"#));
         assert!(!manager(r#"{"policyName":"none","defaultCpuSet":"","checksum":1}"#));
         assert!(!manager("static"));
@@ -88,9 +88,9 @@ mod tests {
                 "entries": {"uid": {"compute": "1-3", "empty": "", "odd": "all"}},
             });
             std::fs::write(kubelet.path().join(STATE), state.to_string()).unwrap();
-            given(kubelet.path(), pod, container)
+            exclusive_cpus(kubelet.path(), pod, container)
         };
-        assert_eq!(given(kubelet.path(), "uid", "compute"), None, "there is no file");
+        assert_eq!(exclusive_cpus(kubelet.path(), "uid", "compute"), None, "there is no file");
         assert_eq!(says("static", "uid", "compute"), Some(BTreeSet::from([1, 2, 3])));
         assert_eq!(says("none", "uid", "compute"), None, "what an older kubelet left there");
         for (pod, container) in [("other", "compute"), ("uid", "log"), ("uid", "empty"), ("uid", "odd")] {

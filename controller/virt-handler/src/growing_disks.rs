@@ -27,7 +27,7 @@ pub(crate) struct GrowingDisks {
 impl GrowingDisks {
     /// Growing disks of a VMI; `None` if it has none. Also `None` for a VMI with a liveness probe, which must not be paused: the probe
     /// of a paused guest fails, and the kubelet then ends the launcher and the guest with it.
-    pub(crate) fn of(vmi: &VirtualMachineInstance, place: &Arc<PodFolder>) -> Option<GrowingDisks> {
+    pub(crate) fn for_vmi(vmi: &VirtualMachineInstance, place: &Arc<PodFolder>) -> Option<GrowingDisks> {
         if vmi.spec.liveness_probe.is_some() {
             return None;
         }
@@ -40,7 +40,7 @@ impl GrowingDisks {
     }
 
     /// Takes a state that the launcher reports.
-    pub(crate) fn see(&mut self, state: &State) {
+    pub(crate) fn update(&mut self, state: &State) {
         self.vcpus = match state.life {
             Life::Running => Vcpus::Running,
             Life::Paused if state.reason.as_deref() == Some(PAUSED_BY_DISK_PRESSURE) => Vcpus::PausedForDisk,

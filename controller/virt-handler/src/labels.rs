@@ -31,7 +31,7 @@ use api::node::Node;
 use cluster_client::{Server as _, Writer};
 use cluster_model::config::node::NodeSettings;
 use cluster_model::objects::{
-    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Key, Kind as Of, OBSOLETE_HOST_MODEL,
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Key, Kind as ObjectKind, OBSOLETE_HOST_MODEL,
     REALTIME, SCHEDULABLE,
 };
 use serde_json::{Map, Value, json};
@@ -92,7 +92,7 @@ impl Labeller {
     /// Writes labels and heartbeat once.
     pub(crate) async fn write(&self, schedulable: bool) -> Result<()> {
         let (findings, kubelet) = (self.findings.clone(), self.kubelet.clone());
-        let look = move || Ok((read(&findings)?, Cpus::of(&kubelet)));
+        let look = move || Ok((read(&findings)?, Cpus::read(&kubelet)));
         let found = self.blocking.run("reading what node-info wrote", PATIENCE, look).await;
         let (found, cpus) = found.map(|(found, cpus)| (found, Some(cpus))).unwrap_or_else(|e| {
             tracing::warn!("{}", e.chain());
@@ -103,7 +103,7 @@ impl Labeller {
         }
         let settings = self.settings.borrow().clone();
         let wanted = found.zip(settings).map(|(node, settings)| labels(node, &settings));
-        let key = Key::new(Of::Node, "", self.node.as_str());
+        let key = Key::new(ObjectKind::Node, "", self.node.as_str());
         let failed = |error| Error::failed("cannot write the labels of this node").because(error);
         let object = self.writer.get(&key).await.map_err(failed)?;
         self.labels.send_if_modified(|known| {

@@ -63,14 +63,14 @@ impl Entry {
 
 /// Entry of a launcher in the registry; removed on drop.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct Registration {
     all: Launchers,
     number: u64,
 }
 
 impl Launchers {
     /// Adds the launcher of a VMI. `filesystems`: names that are kept over reconnects of the launcher.
-    pub(crate) fn list(&self, vmi: &ObjectMeta, client: &Client, filesystems: &Filesystems) -> Listed {
+    pub(crate) fn list(&self, vmi: &ObjectMeta, client: &Client, filesystems: &Filesystems) -> Registration {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -91,7 +91,7 @@ impl Launchers {
             growing: None,
         };
         self.with_entries(|all| drop(all.insert(number, entry)));
-        Listed { all: self.clone(), number }
+        Registration { all: self.clone(), number }
     }
 
     pub(crate) fn all(&self) -> Vec<Entry> {
@@ -100,7 +100,7 @@ impl Launchers {
 
     /// Client of the launcher of this VMI. The UID excludes an earlier VMI of the same name. If several are
     /// listed, the last one counts.
-    pub(crate) fn of(&self, namespace: &str, name: &str, uid: &str) -> Option<Client> {
+    pub(crate) fn client(&self, namespace: &str, name: &str, uid: &str) -> Option<Client> {
         self.with_entries(|all| {
             let is =
                 |entry: &&Entry| (&*entry.namespace, &*entry.name, &*entry.uid) == (namespace, name, uid);
@@ -113,7 +113,7 @@ impl Launchers {
     }
 }
 
-impl Listed {
+impl Registration {
     /// Sets the device names of the spec: interfaces by their taps, disks by their names in the guest. Other
     /// devices are not exported: a name that the launcher chooses must not become the label of a metric,
     /// which monitoring systems keep for ever. `agent`: the guest agent is connected.
@@ -127,7 +127,7 @@ impl Listed {
     }
 
     /// Sets the pod and the process of the launcher, and what its VMI uses of the node.
-    pub(crate) fn runs(&self, pod: Option<&Pod>, process: Option<Arc<Process>>, domain: &Domain) {
+    pub(crate) fn set_launcher(&self, pod: Option<&Pod>, process: Option<Arc<Process>>, domain: &Domain) {
         let pod = pod.map(|pod| (pod.metadata.name.clone(), pod.metadata.uid.clone())).unwrap_or_default();
         let has_own = domain.cpu.as_ref().is_some_and(|cpu| cpu.dedicated_cpu_placement == Some(true));
         let devices = &domain.devices;
@@ -150,10 +150,10 @@ impl Listed {
     }
 
     /// Takes a state that the launcher reports.
-    pub(crate) fn see(&self, state: &State) {
+    pub(crate) fn update(&self, state: &State) {
         self.all.with_entries(|all| {
             if let Some(disks) = all.get_mut(&self.number).and_then(|entry| entry.growing.as_mut()) {
-                disks.see(state);
+                disks.update(state);
             }
         });
     }
@@ -169,7 +169,7 @@ impl Listed {
     }
 }
 
-impl Drop for Listed {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.all.with_entries(|all| drop(all.remove(&self.number)));
     }

@@ -40,8 +40,8 @@ pub(crate) fn raise(machine: &Machine, process: &Process, pod: &Pod, kubelet: &P
         process.raise(Resource::Nofile, SOCKETS)?;
     }
     if !machine.cpu.realtime.is_empty() {
-        is_the_launchers(process, pod)?;
-        has_its_own(process, &pod.metadata.uid, kubelet, machine.cpu.dedicated_count())?;
+        check_container(process, pod)?;
+        check_exclusive_cpus(process, &pod.metadata.uid, kubelet, machine.cpu.dedicated_count())?;
         process.raise(Resource::Rtprio, PRIORITY)?;
     }
     Ok(())
@@ -64,19 +64,19 @@ fn locked(machine: &Machine) -> Option<u64> {
 }
 
 /// Refuses a process of another container of the pod, which has the shared CPUs.
-fn is_the_launchers(process: &Process, pod: &Pod) -> Result<()> {
+fn check_container(process: &Process, pod: &Pod) -> Result<()> {
     let id = pod.container_id(COMPUTE).ok_or_else(|| {
         Error::failed(format!(
             "domain.cpu.realtime: the status of the pod {} does not say yet which container is '{COMPUTE}'; it is tried again",
             pod.metadata.name
         ))
     })?;
-    process.is_of_container(&pod.metadata.uid, id)
+    process.check_container(&pod.metadata.uid, id)
 }
 
 /// Refuses a process with CPUs other than those that the kubelet has assigned to the launcher exclusively.
-fn has_its_own(process: &Process, pod: &str, kubelet: &Path, asked: u32) -> Result<()> {
-    let (has, given) = (process.cpus()?, cpu::given(kubelet, pod, COMPUTE));
+fn check_exclusive_cpus(process: &Process, pod: &str, kubelet: &Path, asked: u32) -> Result<()> {
+    let (has, given) = (process.cpus()?, cpu::exclusive_cpus(kubelet, pod, COMPUTE));
     if are_own(&has, given.as_ref(), asked) {
         return Ok(());
     }
@@ -155,7 +155,7 @@ mod tests {
         let process = Process::of(std::process::id()).unwrap();
         let has = process.cpus().unwrap();
         let asked = u32::try_from(has.len()).unwrap();
-        let check = || has_its_own(&process, UID, kubelet.path(), asked);
+        let check = || check_exclusive_cpus(&process, UID, kubelet.path(), asked);
         let said = check().unwrap_err().to_string();
         assert!(said.contains("has given it these: none"), "{said}");
         let gives = |pod: &str| {
@@ -176,7 +176,7 @@ mod tests {
             let statuses = json!([{"name": "compute", "containerID": id}]);
             let pod =
                 json!({"metadata": {"name": "p", "uid": UID}, "status": {"containerStatuses": statuses}});
-            is_the_launchers(&process, &Pod::read(&pod).unwrap()).unwrap_err().to_string()
+            check_container(&process, &Pod::read(&pod).unwrap()).unwrap_err().to_string()
         };
         assert!(pod("").contains("does not say yet which container"));
         assert!(pod("containerd://01ab").contains("does not belong to the container 01ab"));

@@ -30,7 +30,7 @@ use super::machine_types;
 use api::launcher::{DiskStats, GuestLoad, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
 use cluster_client::metrics::Page;
 use cluster_model::metrics::cut;
-use host::{Gpu, Had};
+use host::{Gpu, PreviousSample};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -87,14 +87,14 @@ struct Used {
 
 /// Stats within the limits of a VMI, each device with a valid name.
 fn bounded(mut stats: Stats) -> Stats {
-    fn bound<T>(all: &mut BTreeMap<String, T>) {
+    fn limit_devices<T>(all: &mut BTreeMap<String, T>) {
         all.retain(|name, _| bounds::is_device(name));
         while all.len() > MOST {
             all.pop_last();
         }
     }
-    bound(&mut stats.disks);
-    bound(&mut stats.interfaces);
+    limit_devices(&mut stats.disks);
+    limit_devices(&mut stats.interfaces);
     stats.vcpus.retain(|id, _| *id < VCPUS);
     stats
 }
@@ -106,20 +106,20 @@ pub(crate) async fn page(node: &str, launchers: &Launchers, host: &Host) -> Stri
     page_of(node, &used, &had, paused)
 }
 
-fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
+fn page_of(node: &str, all: &[Used], had: &PreviousSample, paused: usize) -> String {
     let mut page = Page::default();
     let version = env!("CARGO_PKG_VERSION");
-    page.family("kubevirt_info").is(&[("kubeversion", version)], 1.0);
-    page.family("kubevirt_virt_handler_ready_status").is(&[], 1.0);
+    page.family("kubevirt_info").sample(&[("kubeversion", version)], 1.0);
+    page.family("kubevirt_virt_handler_ready_status").sample(&[], 1.0);
     let syncs = SYNCS.load(Ordering::Relaxed) as f64;
-    page.family("kubevirt_vmi_sync_total").is(&[("node", node)], syncs);
-    page.family("coracle_vmis_paused_for_disk_pressure").is(&[("node", node)], paused as f64);
+    page.family("kubevirt_vmi_sync_total").sample(&[("node", node)], syncs);
+    page.family("coracle_vmis_paused_for_disk_pressure").sample(&[("node", node)], paused as f64);
     page.requests();
     for (name, value) in VMI {
         let mut family = page.family(name);
         for used in all {
             if let Some(value) = value(&used.stats) {
-                family.is(&used.names(node), value);
+                family.sample(&used.names(node), value);
             }
         }
     }
@@ -127,7 +127,7 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
         let mut family = page.family(name);
         for used in all {
             if let Some(load) = used.entry.load.as_ref().and_then(value) {
-                family.is(&used.names(node), load);
+                family.sample(&used.names(node), load);
             }
         }
     }
@@ -138,7 +138,7 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
                 let (id, mut labels) = (id.to_string(), used.names(node).to_vec());
                 labels.push(("id", &id));
                 if let Some(value) = value(stats) {
-                    family.is(&labels, value);
+                    family.sample(&labels, value);
                 }
             }
         }
@@ -147,8 +147,8 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
     for used in all {
         for (id, stats) in &used.stats.vcpus {
             let (id, mut labels) = (id.to_string(), used.names(node).to_vec());
-            labels.extend([("id", id.as_str()), ("state", word(stats.state))]);
-            family.is(&labels, seconds(stats.ns));
+            labels.extend([("id", id.as_str()), ("state", vcpu_state(stats.state))]);
+            family.sample(&labels, seconds(stats.ns));
         }
     }
     for (name, value) in DISK {
@@ -157,7 +157,7 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
             for (name, stats) in by_name(&used.entry.disks, &used.stats.disks) {
                 let mut labels = used.names(node).to_vec();
                 labels.push(("drive", &name));
-                family.is(&labels, value(stats));
+                family.sample(&labels, value(stats));
             }
         }
     }
@@ -167,7 +167,7 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
             for (name, stats) in by_name(&used.entry.taps, &used.stats.interfaces) {
                 let mut labels = used.names(node).to_vec();
                 labels.push(("interface", &name));
-                family.is(&labels, value(stats) as f64);
+                family.sample(&labels, value(stats) as f64);
             }
         }
     }
@@ -177,7 +177,7 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
             for (way, bytes) in [("rx", stats.received_bytes), ("tx", stats.sent_bytes)] {
                 let mut labels = used.names(node).to_vec();
                 labels.extend([("interface", name.as_str()), ("type", way)]);
-                family.is(&labels, bytes as f64);
+                family.sample(&labels, bytes as f64);
             }
         }
     }
@@ -187,19 +187,19 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
 }
 
 /// Metrics of the node's resources that VMIs have.
-fn of_node(page: &mut Page, node: &str, all: &[Used], had: &Had) {
+fn of_node(page: &mut Page, node: &str, all: &[Used], had: &PreviousSample) {
     let mut family = page.family("kubevirt_vmi_node_cpu_affinity");
     for used in all {
         // Number of CPUs that each vCPU may run on: one, or those of the launcher.
         let each = if used.entry.has_own_cpus { Some(1) } else { had.cpus.get(&used.entry.uid).copied() };
         let online = used.stats.vcpus.values().filter(|vcpu| vcpu.state != VcpuState::Offline).count();
         if let Some(each) = each {
-            family.is(&used.names(node), online as f64 * each as f64);
+            family.sample(&used.names(node), online as f64 * each as f64);
         }
     }
     let mut family = page.family("kubevirt_vmi_gpu_info");
     for Gpu { namespace, pod, resource, uuid } in &had.gpus {
-        family.is(
+        family.sample(
             &[("node", node), ("namespace", namespace), ("pod", pod), ("resource", resource), ("uuid", uuid)],
             1.0,
         );
@@ -209,11 +209,11 @@ fn of_node(page: &mut Page, node: &str, all: &[Used], had: &Had) {
         let unknown = "unknown";
         let labels =
             [("namespace", &*namespace), ("name", &*name), ("type", unknown), ("bugcheck_code", unknown)];
-        family.is(&labels, count as f64);
+        family.sample(&labels, count as f64);
     }
     let mut family = page.family("kubevirt_node_deprecated_machine_types");
     for machine_type in &machine_types::deprecated() {
-        family.is(&[("machine_type", machine_type), ("node", node)], 1.0);
+        family.sample(&[("machine_type", machine_type), ("node", node)], 1.0);
     }
 }
 
@@ -231,7 +231,7 @@ fn filesystems(page: &mut Page, node: &str, all: &[Used]) {
                     ("file_system_type", kind.as_str()),
                 ]);
                 if let Some(bytes) = if is_capacity { total } else { used_bytes } {
-                    family.is(&labels, *bytes as f64);
+                    family.sample(&labels, *bytes as f64);
                 }
             }
         }
@@ -253,7 +253,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn word(state: VcpuState) -> &'static str {
+fn vcpu_state(state: VcpuState) -> &'static str {
     match state {
         VcpuState::Offline => "offline",
         VcpuState::Running => "running",
@@ -273,7 +273,7 @@ const VMI: [Vmi; 16] = [
     ("kubevirt_vmi_memory_unused_bytes", |stats| number(stats.memory.unused)),
     ("kubevirt_vmi_memory_available_bytes", |stats| number(stats.memory.available)),
     ("kubevirt_vmi_memory_usable_bytes", |stats| number(stats.memory.usable)),
-    ("kubevirt_vmi_memory_used_bytes", |stats| number(used(&stats.memory))),
+    ("kubevirt_vmi_memory_used_bytes", |stats| number(used_memory(&stats.memory))),
     ("kubevirt_vmi_memory_cached_bytes", |stats| number(stats.memory.cached)),
     ("kubevirt_vmi_memory_swap_in_traffic_bytes", |stats| number(stats.memory.swapped_in)),
     ("kubevirt_vmi_memory_swap_out_traffic_bytes", |stats| number(stats.memory.swapped_out)),
@@ -286,7 +286,7 @@ fn number(value: Option<u64>) -> Option<f64> {
     value.map(|value| value as f64)
 }
 
-fn used(memory: &MemoryStats) -> Option<u64> {
+fn used_memory(memory: &MemoryStats) -> Option<u64> {
     memory.available?.checked_sub(memory.usable?)
 }
 

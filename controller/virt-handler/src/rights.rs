@@ -10,7 +10,7 @@ mod tests {
     use api::meta::ObjectMeta;
     use cluster_client::Writer;
     use cluster_client::watch::follow;
-    use cluster_model::objects::rights::each;
+    use cluster_model::objects::rights::all_rights;
     use cluster_model::objects::{HANDLER_CERTIFICATE, Home, Program};
     use kit::ApiServer;
     use serde_json::json;
@@ -20,9 +20,9 @@ mod tests {
     #[tokio::test]
     async fn every_right_is_used_and_no_other() {
         let server = ApiServer::default();
-        server.has("/api/v1/nodes/node1", json!({"metadata": {"name": "node1"}}));
+        server.put("/api/v1/nodes/node1", json!({"metadata": {"name": "node1"}}));
         let path = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web";
-        server.has(path, json!({"metadata": {"name": "web"}}));
+        server.put(path, json!({"metadata": {"name": "web"}}));
         let findings = tempfile::tempdir().unwrap();
         let writer = Writer::on_node(server.client(), "virt-handler", "node1");
         let node = "node1".to_owned();
@@ -36,7 +36,7 @@ mod tests {
         let meta =
             ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };
         writer.change(&meta, &json!({"status": {"reason": null}})).await.unwrap();
-        writer.tell(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
+        writer.record_event(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
         let (to, mut seen) = tokio::sync::mpsc::channel(8);
         let home = Home { node: "node1".into(), namespace: "kubevirt".into() };
         let tasks: Vec<_> = FOLLOWED
@@ -50,14 +50,14 @@ mod tests {
         let believes = certificate::follow_authorities(server.client(), "kubevirt", authorities);
         assert!(
             serve::authentication::Gate::new(server.client())
-                .may_read(
+                .check_access(
                     &kit::monitors_request(),
                     serve::transport::Peer::of(std::net::Ipv4Addr::LOCALHOST.into())
                 )
                 .await
                 .is_ok()
         );
-        let all = each(Program::Handler).collect();
+        let all = all_rights(Program::Handler).collect();
         tokio::select! {
             () = follows => {}
             () = believes => {}
@@ -66,6 +66,6 @@ mod tests {
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
         seen.close();
         server.kept_to(Program::Handler);
-        assert_eq!(server.rights(), each(Program::Handler).collect());
+        assert_eq!(server.rights(), all_rights(Program::Handler).collect());
     }
 }

@@ -225,7 +225,7 @@ fn a_running_vm_goes_to_another_launcher_and_on_to_a_third() {
     drop(console);
 
     let mut second = hop(&mut first, "test_hop");
-    let mut third = hop(&mut second, "test_hop");
+    let third = hop(&mut second, "test_hop");
     third.vm.until_log("count ");
 
     let mut console = third.vm.console();

@@ -47,7 +47,7 @@ pub(super) async fn run(args: &Args, cluster: Cluster) -> Result<()> {
         };
     }
     let what = format!("cannot forward ports to {} in namespace {}", args.target, forward.namespace());
-    forward.cluster.is_there().await.map_err(|e| e.into_error(&what))?;
+    forward.cluster.check_server().await.map_err(|e| e.into_error(&what))?;
     for port in &args.ports {
         let at = forward.listen(args.address, *port).await?;
         ui::say(&format!(

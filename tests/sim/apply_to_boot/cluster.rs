@@ -66,7 +66,7 @@ impl Cluster {
 
     /// There is such an object from now on.
     pub(crate) fn has(&self, key: &Key, object: Value) {
-        self.server.has(&key.path(), object);
+        self.server.put(&key.path(), object);
     }
 
     /// virt-controller decides on VMs and VMIs, until there is nothing to do.
@@ -146,7 +146,7 @@ impl Cluster {
 
     /// The objects as virt-controller sees them.
     fn world(&self) -> World {
-        let mut world = World::of(self.facts.clone());
+        let mut world = World::new(self.facts.clone());
         for (kind, object) in self.server.objects() {
             world.put(kind, object, Timestamp::now());
         }

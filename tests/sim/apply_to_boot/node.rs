@@ -52,7 +52,7 @@ impl Node {
         let object = cluster.object(key);
         let pods = self.place.path().join("pods");
         let pod = Pod::read(&object).unwrap();
-        let layout = Layout::of(&pod).unwrap();
+        let layout = Layout::parse(&pod).unwrap();
         let empty = pods.join(&layout.uid).join("volumes/kubernetes.io~empty-dir");
         for volume in object["spec"]["volumes"].as_array().unwrap() {
             let name = volume["name"].as_str().unwrap();
@@ -70,7 +70,7 @@ impl Node {
             }
         }
         let inside =
-            |place: &::virt_handler::pod::layout::Inside| empty.join(&place.volume).join(&place.path);
+            |place: &::virt_handler::pod::layout::PodPath| empty.join(&place.volume).join(&place.path);
         let fake = Arc::new(Fake::default());
         let folder = inside(&layout.root);
         let serving = serve(fake.clone(), &folder, &inside(&layout.socket), self.place.path()).await;
@@ -148,7 +148,7 @@ impl Launcher {
         let spec = vmi.clone();
         let prepare = move || {
             let root = Folder::open(&root)?;
-            volumes::ready(&Parts {
+            volumes::prepare(&Parts {
                 vmi: &spec,
                 machine: &machine,
                 place: &place,

@@ -66,7 +66,7 @@ impl Scene {
     async fn with_words(all: &Authorities, pod: Pod, more: &[&str]) -> Scene {
         let api = ApiServer::default();
         let certificate = format!("/api/v1/namespaces/kubevirt/secrets/{}", servers::PROXY.secret);
-        api.has(&certificate, all.ours.signs(PROXY, &[ServerAuth]).secret());
+        api.put(&certificate, all.ours.signs(PROXY, &[ServerAuth]).secret());
         let shows = all.clients.signs(CLIENT_NAME, &[ClientAuth]);
         let files = vec![
             ("keys", PUBLIC_KEY, PUBLIC.to_vec()),
@@ -93,7 +93,7 @@ impl Scene {
     /// Adds a PVC with these annotations alone.
     pub(crate) fn has(&self, name: &str, annotations: &Value) {
         let path = format!("/api/v1/namespaces/n/persistentvolumeclaims/{name}");
-        self.api.has(&path, json!({"metadata": {"annotations": annotations}}));
+        self.api.put(&path, json!({"metadata": {"annotations": annotations}}));
     }
 
     /// Head of a request for the PVC `disk`.

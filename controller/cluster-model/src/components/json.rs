@@ -70,19 +70,19 @@ fn steps(pointer: &str) -> Option<Vec<String>> {
 /// Applies all operations in order. The error names the first operation that failed.
 pub(super) fn apply(object: &mut Value, operations: &[Operation]) -> Result<(), String> {
     operations.iter().enumerate().try_for_each(|(at, operation)| {
-        carry_out(object, operation).map_err(|why| format!("cannot be applied: operation {at}: {why}"))
+        apply_operation(object, operation).map_err(|why| format!("cannot be applied: operation {at}: {why}"))
     })
 }
 
-fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
+fn apply_operation(object: &mut Value, operation: &Operation) -> Result<(), String> {
     match operation {
         Operation::Add(at, value) => {
-            fits(at, value)?;
+            check_depth(at, value)?;
             add(object, at, value.clone())
         }
         Operation::Remove(at) => remove(object, at).map(drop),
         Operation::Replace(at, value) => {
-            fits(at, value)?;
+            check_depth(at, value)?;
             *find(object, at)? = value.clone();
             Ok(())
         }
@@ -90,13 +90,13 @@ fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
             if to.len() > from.len() && to.starts_with(from) {
                 return Err(format!("{} cannot be moved into itself", pointer(from)));
             }
-            fits(to, find(object, from)?)?;
+            check_depth(to, find(object, from)?)?;
             let value = remove(object, from)?;
             add(object, to, value)
         }
         Operation::Copy { from, to } => {
             let value = find(object, from)?.clone();
-            fits(to, &value)?;
+            check_depth(to, &value)?;
             if count(object).saturating_add(count(&value)) > VALUES {
                 return Err(format!("the object would have more than {VALUES} values"));
             }
@@ -113,7 +113,7 @@ fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
 }
 
 /// Checks that the object stays within [`LEVELS`] when the value is put at this path.
-fn fits(at: &[String], value: &Value) -> Result<(), String> {
+fn check_depth(at: &[String], value: &Value) -> Result<(), String> {
     let is_deep = LEVELS.checked_sub(at.len()).is_none_or(|left| is_deeper(value, left));
     if is_deep { Err(format!("the object would have more than {LEVELS} levels")) } else { Ok(()) }
 }

@@ -87,7 +87,7 @@ pub fn is_open(key: &str) -> bool {
 }
 
 /// The customizable fields of a Deployment or a DaemonSet as it stands, by their names.
-pub fn of(object: &Value) -> Map<String, Value> {
+pub fn customizable_fields(object: &Value) -> Map<String, Value> {
     let mut found = Map::new();
     let mut take = |name: String, value: &Value| {
         if !value.is_null() {
@@ -121,7 +121,7 @@ pub fn is_shared(name: &str) -> bool {
 /// Sets the field of this name; `None` removes it. The name of an unknown field or of a missing container
 /// changes nothing.
 pub fn set(object: &mut Value, name: &str, value: Option<&Value>) {
-    let Some((at, key)) = place(object, name) else { return };
+    let Some((at, key)) = locate(object, name) else { return };
     if value.is_none() && object.pointer(&at).is_none() {
         return;
     }
@@ -137,7 +137,7 @@ pub fn set(object: &mut Value, name: &str, value: Option<&Value>) {
 }
 
 /// The parent of the field of this name, as a JSON pointer, and the key in the parent.
-fn place(object: &Value, name: &str) -> Option<(String, String)> {
+fn locate(object: &Value, name: &str) -> Option<(String, String)> {
     if let Some((begins, at)) = MAPS.iter().find(|(begins, _)| name.starts_with(begins)) {
         let key = name.strip_prefix(begins).filter(|key| is_open(key))?;
         return Some(((*at).to_owned(), key.to_owned()));
@@ -170,9 +170,9 @@ fn at_path<'v>(object: &'v mut Value, pointer: &str) -> Option<&'v mut Value> {
 
 /// The object without the customizable fields, pruned of empty values: the part that must stay as the
 /// manifests have it.
-pub fn rest(object: &Value) -> Value {
+pub fn without_customizable_fields(object: &Value) -> Value {
     let mut rest = object.clone();
-    for name in of(object).keys() {
+    for name in customizable_fields(object).keys() {
         set(&mut rest, name, None);
     }
     pruned(&rest).unwrap_or(Value::Null)
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn of_an_object_these_fields_are_taken_and_nothing_else() {
-        let fields = of(&whole());
+        let fields = customizable_fields(&whole());
         let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
         names.sort_unstable();
         assert_eq!(
@@ -251,7 +251,7 @@ mod tests {
         );
         let mut bare = whole();
         names.iter().for_each(|name| set(&mut bare, name, None));
-        assert_eq!(of(&bare), Map::new());
+        assert_eq!(customizable_fields(&bare), Map::new());
         assert_eq!(bare["spec"]["template"]["spec"]["containers"][0], json!({"name": "a", "image": "i:1"}));
         fields.iter().for_each(|(name, value)| set(&mut bare, name, Some(value)));
         assert_eq!(bare, whole());
@@ -303,9 +303,12 @@ mod tests {
         let mut other = whole();
         other["spec"]["replicas"] = json!(3);
         other["metadata"]["labels"]["team"] = json!("y");
-        assert_eq!(differs(&rest(&whole()), &rest(&other)), None);
+        assert_eq!(
+            differs(&without_customizable_fields(&whole()), &without_customizable_fields(&other)),
+            None
+        );
         other["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil:1");
-        let at = differs(&rest(&whole()), &rest(&other));
+        let at = differs(&without_customizable_fields(&whole()), &without_customizable_fields(&other));
         assert_eq!(at.as_deref(), Some("spec/template/spec/containers/0/image"));
         assert_eq!(pruned(&json!({"a": [], "b": {"c": null}, "d": false})), Some(json!({"d": false})));
     }

@@ -42,7 +42,7 @@ impl Patch {
             PatchType::Merge => Ok(Patch::Merge(part(value)?)),
             PatchType::Strategic => {
                 let value = part(value)?;
-                strategic::judge(&value)?;
+                strategic::check_directives(&value)?;
                 Ok(Patch::Strategic(value))
             }
             PatchType::Other(word) => {

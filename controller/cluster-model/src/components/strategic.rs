@@ -28,7 +28,7 @@ const KEYS: [(&str, &str); 10] = [
 ];
 
 /// Refuses directives other than `$patch` with a known value.
-pub(super) fn judge(patch: &Value) -> Result<(), String> {
+pub(super) fn check_directives(patch: &Value) -> Result<(), String> {
     match patch {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| match name.as_str() {
             DIRECTIVE => match value.as_str() {
@@ -39,9 +39,9 @@ pub(super) fn judge(patch: &Value) -> Result<(), String> {
                 let name: String = name.chars().take(64).collect();
                 Err(format!("has the directive {name:?}, which is not supported; {DIRECTIVE} is"))
             }
-            _ => judge(value),
+            _ => check_directives(value),
         }),
-        Value::Array(list) => list.iter().try_for_each(judge),
+        Value::Array(list) => list.iter().try_for_each(check_directives),
         _ => Ok(()),
     }
 }
@@ -120,7 +120,7 @@ mod tests {
             "containers": [{"name": "a", "env": [{"name": "x", "value": "1"}]}, {"name": "b"}],
             "tolerations": [{"key": "x"}], "nodeSelector": {"a": "b"},
         });
-        judge(patch).unwrap();
+        check_directives(patch).unwrap();
         apply(&mut object, patch);
         object
     }
@@ -151,7 +151,7 @@ mod tests {
             (json!({"$setElementOrder/containers": []}), "$setElementOrder/containers"),
             (json!({"containers": [{"name": "a", "$patch": "jump"}]}), "\"jump\""),
         ] {
-            assert!(judge(&patch).unwrap_err().contains(says));
+            assert!(check_directives(&patch).unwrap_err().contains(says));
         }
     }
 }

@@ -47,7 +47,7 @@ impl Default for NodeSettings {
 impl NodeSettings {
     /// The settings in a KubeVirt object. The kubelet is offered no more than 1000 devices: each is an entry
     /// of a list.
-    pub fn of(object: &Value) -> NodeSettings {
+    pub fn from_kubevirt(object: &Value) -> NodeSettings {
         let said = &object["spec"]["configuration"];
         let vmis = said["virtualMachineInstancesPerNode"].as_u64().filter(|&vmis| vmis > 0);
         NodeSettings {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_node_takes_as_many_vmis_as_is_said_and_leaves_models_out() {
-        let of = |said: Value| NodeSettings::of(&json!({"spec": {"configuration": said}}));
+        let of = |said: Value| NodeSettings::from_kubevirt(&json!({"spec": {"configuration": said}}));
         assert_eq!(of(json!({})), NodeSettings::default());
         assert_eq!(of(json!({"virtualMachineInstancesPerNode": 0})).vmis, VMIS);
         assert_eq!(of(json!({"virtualMachineInstancesPerNode": u64::MAX})).vmis, VMIS);
@@ -85,6 +85,9 @@ mod tests {
         assert!(of(json!({"developerConfiguration": {"featureGates": ["VSOCK"]}})).vsock);
         let annotated =
             json!({"metadata": {"annotations": {"kubevirt.io/eviction-hard": "nodefs.available<5%"}}});
-        assert_eq!(NodeSettings::of(&annotated).eviction_hard.as_deref(), Some("nodefs.available<5%"));
+        assert_eq!(
+            NodeSettings::from_kubevirt(&annotated).eviction_hard.as_deref(),
+            Some("nodefs.available<5%")
+        );
     }
 }

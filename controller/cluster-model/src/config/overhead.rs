@@ -21,7 +21,7 @@ impl Default for Overhead {
 
 impl Overhead {
     /// The overhead for a StorageClass in the settings of the cluster, or the default.
-    pub fn of(world: &World, class: Option<&str>) -> Overhead {
+    pub fn for_class(world: &World, class: Option<&str>) -> Overhead {
         Overhead::default().or_that_of(world, class)
     }
 

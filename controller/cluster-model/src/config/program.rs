@@ -29,10 +29,10 @@ pub struct Rate {
 
 impl ProgramSettings {
     /// The settings of a program on the node of this name, from a KubeVirt object.
-    pub fn of(object: &Value, program: Program, node: &str) -> ProgramSettings {
+    pub fn from_kubevirt(object: &Value, program: Program, node: &str) -> ProgramSettings {
         let said = &object["spec"]["configuration"];
         let logs = &said["developerConfiguration"]["logVerbosity"];
-        let rate = |component: &str| Rate::of(&said[component]["restClient"]["rateLimiter"]);
+        let rate = |component: &str| Rate::parse(&said[component]["restClient"]["rateLimiter"]);
         let (verbosity, rate, webhook_rate) = match program {
             Program::Api => (&logs["virtAPI"], rate("apiConfiguration"), rate("webhookConfiguration")),
             Program::Controller => (&logs["virtController"], rate("controllerConfiguration"), None),
@@ -44,7 +44,12 @@ impl ProgramSettings {
             // cdi-uploadproxy belongs to CDI, which has settings of its own.
             Program::Proxy => (&Value::Null, None, None),
         };
-        ProgramSettings { tls: TlsPolicy::of(object), verbosity: verbosity.as_i64(), rate, webhook_rate }
+        ProgramSettings {
+            tls: TlsPolicy::from_kubevirt(object),
+            verbosity: verbosity.as_i64(),
+            rate,
+            webhook_rate,
+        }
     }
 }
 
@@ -54,7 +59,7 @@ impl Rate {
 
     /// A rate of zero is ignored, and a lower one than [`Rate::LEAST`] is raised to it. virt-api refuses
     /// both.
-    fn of(limiter: &Value) -> Option<Rate> {
+    fn parse(limiter: &Value) -> Option<Rate> {
         let said = &limiter["tokenBucketRateLimiter"];
         let qps = said["qps"].as_f64().filter(|qps| *qps > 0.0)?;
         let burst = said["burst"].as_u64().filter(|&burst| burst > 0)?;
@@ -77,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     fn of(said: &Value, program: Program, node: &str) -> ProgramSettings {
-        ProgramSettings::of(&json!({"spec": {"configuration": said}}), program, node)
+        ProgramSettings::from_kubevirt(&json!({"spec": {"configuration": said}}), program, node)
     }
 
     #[test]
@@ -92,7 +97,10 @@ mod tests {
         assert_eq!(verbosity(Program::Handler, "b"), Some(4), "0 says nothing");
         assert_eq!(verbosity(Program::Handler, "c"), Some(4));
         assert_eq!(verbosity(Program::Proxy, "a"), None);
-        assert_eq!(ProgramSettings::of(&Value::Null, Program::Handler, "a"), ProgramSettings::default());
+        assert_eq!(
+            ProgramSettings::from_kubevirt(&Value::Null, Program::Handler, "a"),
+            ProgramSettings::default()
+        );
     }
 
     #[test]

@@ -63,11 +63,11 @@ const VALUES: [(&str, &str); 16] = [
 ];
 
 /// Every leaf field of the schema, with a sample value.
-fn leaves(schema: &Value, at: &str, found: &mut Vec<(String, Value)>) {
+fn collect_leaves(schema: &Value, at: &str, found: &mut Vec<(String, Value)>) {
     match schema["properties"].as_object().filter(|fields| !fields.is_empty()) {
         Some(fields) => {
             for (name, field) in fields {
-                leaves(field, &format!("{at}.{name}"), found);
+                collect_leaves(field, &format!("{at}.{name}"), found);
             }
         }
         None => found.push((at.trim_start_matches('.').to_owned(), sample(schema))),
@@ -107,8 +107,13 @@ fn read(path: &str, value: Value) -> (Config, Settings, NodeSettings, Vec<Progra
         None => object,
     };
     // A sample of the schema has one key, `one`: here, the name of a node.
-    let programs = Program::ALL.map(|program| ProgramSettings::of(&object, program, "one"));
-    (Config::of(Some(&object)), Settings::of_cluster(&object), NodeSettings::of(&object), programs.to_vec())
+    let programs = Program::ALL.map(|program| ProgramSettings::from_kubevirt(&object, program, "one"));
+    (
+        Config::from_kubevirt(Some(&object)),
+        Settings::of_cluster(&object),
+        NodeSettings::from_kubevirt(&object),
+        programs.to_vec(),
+    )
 }
 
 #[test]
@@ -117,7 +122,7 @@ fn the_list_of_the_settings_says_what_the_programs_read() {
     let definition = kind.definition();
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     let mut all = Vec::new();
-    leaves(schema, "", &mut all);
+    collect_leaves(schema, "", &mut all);
     assert!(all.len() > 120, "{}", all.len());
     let nothing = read("configuration", json!({}));
     let mut problems = Vec::new();

@@ -18,7 +18,7 @@ pub struct TlsPolicy {
 impl TlsPolicy {
     /// The settings in a KubeVirt object. An unknown name permits no suite, so a value that bypassed virt-api
     /// makes our servers stricter, never laxer.
-    pub fn of(object: &Value) -> TlsPolicy {
+    pub fn from_kubevirt(object: &Value) -> TlsPolicy {
         let said = &object["spec"]["configuration"]["tlsConfiguration"];
         let names = said["ciphers"].as_array().filter(|names| !names.is_empty());
         TlsPolicy {
@@ -45,12 +45,12 @@ mod tests {
     use serde_json::json;
 
     fn of(said: &Value) -> TlsPolicy {
-        TlsPolicy::of(&json!({"spec": {"configuration": {"tlsConfiguration": said}}}))
+        TlsPolicy::from_kubevirt(&json!({"spec": {"configuration": {"tlsConfiguration": said}}}))
     }
 
     #[test]
     fn suites_have_two_names_and_a_strange_one_permits_none() {
-        assert_eq!(TlsPolicy::of(&Value::Null), TlsPolicy::default());
+        assert_eq!(TlsPolicy::from_kubevirt(&Value::Null), TlsPolicy::default());
         assert_eq!(of(&json!({"ciphers": [], "minTLSVersion": "VersionTLS12"})), TlsPolicy::default());
         assert!(of(&json!({"minTLSVersion": "VersionTLS13"})).only_13);
         let [registry, openssl, ..] = CIPHERS;

@@ -17,20 +17,20 @@ mod vms;
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Is {
+pub enum MetricType {
     Gauge,
     Counter,
     /// Durations, counted in buckets with upper bounds.
     Histogram,
 }
 
-impl Is {
+impl MetricType {
     /// The type's name in the text format of Prometheus.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Is::Gauge => "gauge",
-            Is::Counter => "counter",
-            Is::Histogram => "histogram",
+            MetricType::Gauge => "gauge",
+            MetricType::Counter => "counter",
+            MetricType::Histogram => "histogram",
         }
     }
 }
@@ -38,7 +38,7 @@ impl Is {
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     pub name: &'static str,
-    pub is: Is,
+    pub metric_type: MetricType,
     /// Permitted labels; `label_*` permits all with that prefix.
     pub labels: &'static [&'static str],
     pub help: &'static str,
@@ -46,8 +46,8 @@ pub struct Metric {
 
 impl Metric {
     /// True if the metric may have this label.
-    pub fn has(&self, label: &str) -> bool {
-        let bucket = self.is == Is::Histogram && label == "le";
+    pub fn has_label(&self, label: &str) -> bool {
+        let bucket = self.metric_type == MetricType::Histogram && label == "le";
         let is =
             |known: &str| known.strip_suffix('*').map_or(label == known, |begin| label.starts_with(begin));
         bucket || self.labels.iter().any(|known| is(known))
@@ -83,15 +83,15 @@ pub fn find(name: &str) -> Option<&'static Metric> {
 }
 
 const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, is: Is::Gauge, labels, help }
+    Metric { name, metric_type: MetricType::Gauge, labels, help }
 }
 
 const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, is: Is::Counter, labels, help }
+    Metric { name, metric_type: MetricType::Counter, labels, help }
 }
 
 const fn histogram(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, is: Is::Histogram, labels, help }
+    Metric { name, metric_type: MetricType::Histogram, labels, help }
 }
 
 #[cfg(test)]
@@ -114,11 +114,11 @@ mod tests {
                 let is_label = |label: &&str| plain(&label.trim_end_matches('*').to_ascii_lowercase());
                 assert!(metric.labels.iter().all(is_label), "{metric:?}");
                 assert!(metric.help.ends_with('.') && !metric.help.contains(['|', '\n']), "{metric:?}");
-                assert!(!metric.has("le") || metric.is == Is::Histogram, "{metric:?}");
+                assert!(!metric.has_label("le") || metric.metric_type == MetricType::Histogram, "{metric:?}");
             }
         }
         let labels = find("kubevirt_vm_labels").unwrap();
-        assert!(labels.has("label_app") && labels.has("name") && !labels.has("app"));
+        assert!(labels.has_label("label_app") && labels.has_label("name") && !labels.has_label("app"));
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
             let _ = write!(text, "\n## {who}\n\n| name | type | labels | |\n|---|---|---|---|\n");
             for metric in *all {
                 let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
-                let (labels, word) = (labels.join(", "), metric.is.word());
+                let (labels, word) = (labels.join(", "), metric.metric_type.as_str());
                 let _ = writeln!(text, "| `{}` | {word} | {labels} | {} |", metric.name, metric.help);
             }
         }

@@ -139,7 +139,7 @@ impl Selector {
 
 impl About {
     /// A declaration with the API names only.
-    pub const fn named(api_version: &'static str, name: &'static str, plural: &'static str) -> About {
+    pub const fn new(api_version: &'static str, name: &'static str, plural: &'static str) -> About {
         About {
             api_version,
             name,
@@ -159,23 +159,23 @@ impl About {
     }
 
     /// A kind of review objects, used by all programs. The API server stores none of them.
-    pub const fn question(api_version: &'static str, name: &'static str, plural: &'static str) -> About {
+    pub const fn review(api_version: &'static str, name: &'static str, plural: &'static str) -> About {
         About {
             controller: Use::ASKS,
             api: Use::ASKS,
             handler: Use::ASKS,
             proxy: Use::ASKS,
-            ..About::named(api_version, name, plural)
+            ..About::new(api_version, name, plural)
         }
     }
 
     /// The same declaration for a kind with another name.
-    pub const fn called(self, name: &'static str, plural: &'static str) -> About {
+    pub const fn renamed(self, name: &'static str, plural: &'static str) -> About {
         About { name, plural, ..self }
     }
 
     /// Use of the kind by a program.
-    pub const fn of(&self, program: Program) -> &Use {
+    pub const fn use_by(&self, program: Program) -> &Use {
         match program {
             Program::Controller => &self.controller,
             Program::Api => &self.api,

@@ -33,12 +33,12 @@ pub struct Certificate {
 
 impl Certificate {
     /// The first certificate in a PEM text.
-    pub fn first(pem: &str) -> Option<Certificate> {
+    pub fn from_pem(pem: &str) -> Option<Certificate> {
         all(pem).into_iter().next()
     }
 
     /// The certificate that a TLS peer presented.
-    pub fn of(der: &[u8]) -> Option<Certificate> {
+    pub fn from_der(der: &[u8]) -> Option<Certificate> {
         if der.len() > LONGEST { None } else { read(der.to_vec().into()) }
     }
 
@@ -152,11 +152,11 @@ mod tests {
 
     #[test]
     fn a_certificate_says_its_name_and_its_dates() {
-        let read = Certificate::first(&certificate().pem()).unwrap();
+        let read = Certificate::from_pem(&certificate().pem()).unwrap();
         assert_eq!(read.name.as_deref(), Some("kubevirt.io@7"));
         assert_eq!(read.from.to_string(), "2026-11-22T00:00:00Z");
         assert_eq!(read.until.to_string(), "2061-02-03T00:00:00Z");
-        assert_eq!(Certificate::first(&pem(&read)), Some(read.clone()));
+        assert_eq!(Certificate::from_pem(&pem(&read)), Some(read.clone()));
         assert_eq!(all(&format!("{}nonsense\n{}", pem(&read), pem(&read))).len(), 2);
     }
 
@@ -169,7 +169,7 @@ mod tests {
                 params.distinguished_name.push(kind.clone(), *text);
             }
             let der = params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec();
-            Certificate::of(&der).unwrap().name
+            Certificate::from_der(&der).unwrap().name
         };
         let (organization, name) = (DnType::OrganizationName, DnType::CommonName);
         assert_eq!(with(&[(organization, "x"), (name.clone(), "proxy")]).as_deref(), Some("proxy"));
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn what_is_none_is_left_out() {
         for text in ["", "x", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"] {
-            assert_eq!(Certificate::first(text), None);
+            assert_eq!(Certificate::from_pem(text), None);
         }
         let der = certificate().der().to_vec();
         for end in 0..der.len() {

@@ -49,7 +49,7 @@ impl World {
         let mut claims: Vec<&str> = vmi.spec.volumes.iter().filter_map(claim_of).collect();
         claims.sort_unstable();
         claims.dedup();
-        let own = claims.into_iter().filter_map(|claim| Some((claim, use_of(vmi, claim)?)));
+        let own = claims.into_iter().filter_map(|claim| Some((claim, disk_use(vmi, claim)?)));
         let own: Vec<(&str, DiskUse)> = own.collect();
         let Some(&(first, _)) = own.first() else { return Vec::new() };
         let cause = ConflictCause::OtherUnread;
@@ -57,10 +57,11 @@ impl World {
         let mut found: Vec<_> = unread.map(|other| DiskConflict { other, claim: first, cause }).collect();
         for (claim, own) in own {
             let mark = IndexKey::PersistentVolumeClaim(own_key.namespace.clone(), claim.to_owned());
-            let others = self.marked(&mark).filter(|other| other.kind == own_key.kind && **other != own_key);
+            let others =
+                self.indexed_by(&mark).filter(|other| other.kind == own_key.kind && **other != own_key);
             let others = others.filter_map(|other| self.vmis.get(&other.namespace, &other.name));
             found.extend(others.filter_map(|other| {
-                let its = use_of(other, claim)?;
+                let its = disk_use(other, claim)?;
                 let cause = if its.writes { ConflictCause::OtherWrites } else { ConflictCause::OtherReads };
                 own.excludes(its).then_some(DiskConflict { other, claim, cause })
             }));
@@ -85,16 +86,16 @@ impl DiskUse {
 }
 
 /// Use of a PVC by the disks of a VMI; `None` if no disk is on it.
-fn use_of(vmi: &VirtualMachineInstance, claim: &str) -> Option<DiskUse> {
+fn disk_use(vmi: &VirtualMachineInstance, claim: &str) -> Option<DiskUse> {
     let volumes = vmi.spec.volumes.iter().filter(|volume| claim_of(volume) == Some(claim));
-    let uses = volumes.filter_map(|volume| use_by(vmi, volume));
+    let uses = volumes.filter_map(|volume| volume_use(vmi, volume));
     uses.reduce(|one, more| DiskUse {
         writes: one.writes || more.writes,
         is_shareable: one.is_shareable && more.is_shareable,
     })
 }
 
-fn use_by(vmi: &VirtualMachineInstance, volume: &Volume) -> Option<DiskUse> {
+fn volume_use(vmi: &VirtualMachineInstance, volume: &Volume) -> Option<DiskUse> {
     let devices = &vmi.spec.domain.devices;
     let disk = devices.disks.iter().find(|disk| disk.name == volume.name);
     if disk.is_none() && devices.filesystems.iter().any(|filesystem| filesystem.name == volume.name) {

@@ -66,7 +66,7 @@ impl Index {
     }
 
     /// The objects that have a mark, in the order of their keys.
-    pub(super) fn with<'a>(&'a self, mark: &IndexKey) -> impl Iterator<Item = &'a Key> + use<'a> {
+    pub(super) fn get<'a>(&'a self, mark: &IndexKey) -> impl Iterator<Item = &'a Key> + use<'a> {
         self.keys.get(mark).into_iter().flatten()
     }
 

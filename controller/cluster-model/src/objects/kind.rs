@@ -137,15 +137,15 @@ impl Kind {
     /// The watches by which a program follows the kind. Objects that are followed by name have one watch
     /// each.
     pub fn followed_by(self, program: Program, home: &Home) -> Vec<WatchTarget> {
-        let used = self.about().of(program);
+        let used = self.about().use_by(program);
         let within = |is_home: bool| match is_home || self.is_of_installation() {
             true => home.namespace.as_str(),
             false => "",
         };
         let elsewhere =
-            used.elsewhere.iter().map(|object| WatchTarget::only(self, object.namespace, object.name));
+            used.elsewhere.iter().map(|object| WatchTarget::for_object(self, object.namespace, object.name));
         if !used.names.is_empty() && !used.follows.is_empty() {
-            let by_name = used.names.iter().map(|name| WatchTarget::only(self, within(false), name));
+            let by_name = used.names.iter().map(|name| WatchTarget::for_object(self, within(false), name));
             return by_name.chain(elsewhere).collect();
         }
         let filled = |selector: Option<&str>| selector.map(|text| text.replace("{node}", &home.node));
@@ -219,7 +219,7 @@ mod tests {
     fn only_virt_handler_follows_a_kind_by_several_selections() {
         for program in [Program::Controller, Program::Api, Program::Proxy] {
             for kind in Kind::ALL {
-                let follows = kind.about().of(program).follows.len();
+                let follows = kind.about().use_by(program).follows.len();
                 assert!(follows <= 1, "{program:?} follows {kind:?} by {follows} selections");
             }
         }
@@ -298,8 +298,8 @@ mod tests {
         assert_eq!(
             of(Kind::ConfigMap),
             [
-                WatchTarget::only(Kind::ConfigMap, "kubevirt", super::super::AUTHORITY),
-                WatchTarget::only(Kind::ConfigMap, "kube-system", "extension-apiserver-authentication"),
+                WatchTarget::for_object(Kind::ConfigMap, "kubevirt", super::super::AUTHORITY),
+                WatchTarget::for_object(Kind::ConfigMap, "kube-system", "extension-apiserver-authentication"),
             ]
         );
         let slices = of(Kind::EndpointSlice);

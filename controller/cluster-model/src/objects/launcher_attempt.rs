@@ -16,7 +16,7 @@ pub enum LauncherAttempt<'a> {
 
 impl LauncherAttempt<'_> {
     /// Attempt of a launcher pod.
-    pub fn of(pod: &ObjectMeta) -> LauncherAttempt<'_> {
+    pub fn from_pod(pod: &ObjectMeta) -> LauncherAttempt<'_> {
         pod.labels.get(MIGRATION_JOB).map_or(LauncherAttempt::Start, |uid| LauncherAttempt::Migration(uid))
     }
 }

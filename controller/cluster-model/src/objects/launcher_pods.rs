@@ -59,7 +59,7 @@ struct MigrationEnds {
 
 impl LauncherPods {
     /// The launcher pods of a VMI; `None` if the VMI has no name or uid yet.
-    pub fn of(vmi: &VirtualMachineInstance) -> Option<LauncherPods> {
+    pub fn for_vmi(vmi: &VirtualMachineInstance) -> Option<LauncherPods> {
         let status = vmi.status.clone().unwrap_or_default();
         let migration = status.migration_state.unwrap_or_default();
         let ends = MigrationEnds {
@@ -67,7 +67,7 @@ impl LauncherPods {
             target: migration.target_pod,
             target_node: migration.target_node,
         };
-        LauncherPods::named(&vmi.metadata, status.active_pods, status.node_name, ends)
+        LauncherPods::from_parts(&vmi.metadata, status.active_pods, status.node_name, ends)
     }
 
     /// The same for a VMI as untyped JSON.
@@ -86,10 +86,10 @@ impl LauncherPods {
             target: text("/status/migrationState/targetPod"),
             target_node: text("/status/migrationState/targetNode"),
         };
-        LauncherPods::named(&meta, active.collect(), text("/status/nodeName"), ends)
+        LauncherPods::from_parts(&meta, active.collect(), text("/status/nodeName"), ends)
     }
 
-    fn named(
+    fn from_parts(
         meta: &ObjectMeta,
         active: BTreeMap<String, String>,
         node: Option<String>,
@@ -136,11 +136,11 @@ impl LauncherPods {
     }
 
     /// True if the pod's name, owner and labels are those of a launcher pod of this VMI.
-    pub fn has(&self, pod: &ObjectMeta) -> bool {
+    pub fn contains(&self, pod: &ObjectMeta) -> bool {
         let uid = pod.uid.as_deref().unwrap_or_default();
         let is_here = pod.namespace.as_deref() == Some(&self.namespace)
             && self.names.iter().any(|name| pod.name.as_ref() == Some(name));
-        let own_name = || names::pod(&self.vmi, &self.owner, LauncherAttempt::of(pod));
+        let own_name = || names::pod(&self.vmi, &self.owner, LauncherAttempt::from_pod(pod));
         let is_attempt = self.any || pod.name.as_ref().is_some_and(|name| *name == own_name());
         // A watch of launcher pods does not show pods without these labels, not even their deletion. With
         // `any`, the pods are listed at the API server, and removed labels change nothing.
@@ -167,7 +167,7 @@ impl LauncherPods {
     /// True if the pod was handed over to this node.
     fn is_on(&self, pod: &ObjectMeta, node: &str) -> bool {
         let uid = pod.uid.as_deref().unwrap_or_default();
-        self.has(pod) && self.active.get(uid).is_some_and(|on| on == node)
+        self.contains(pod) && self.active.get(uid).is_some_and(|on| on == node)
     }
 
     /// The launcher pod that may run the guest, at most one of those that belong to the VMI.
@@ -176,16 +176,16 @@ impl LauncherPods {
         pods: impl IntoIterator<Item = &'a P>,
         meta: fn(&P) -> &ObjectMeta,
     ) -> Option<&'a P> {
-        let own: Vec<&P> = pods.into_iter().filter(|pod| self.has(meta(pod))).collect();
+        let own: Vec<&P> = pods.into_iter().filter(|pod| self.contains(meta(pod))).collect();
         match own[..] {
             [only] if self.is_start_with_guest(meta(only)) => Some(only),
-            _ => self.on(own, meta, self.node.as_deref()?),
+            _ => self.handed_over_to(own, meta, self.node.as_deref()?),
         }
     }
 
     /// True for the pod of the start whose guest has not migrated. It is known by its name alone.
     fn is_start_with_guest(&self, pod: &ObjectMeta) -> bool {
-        LauncherAttempt::of(pod) == LauncherAttempt::Start && pod.name.as_ref() == Some(&self.guest)
+        LauncherAttempt::from_pod(pod) == LauncherAttempt::Start && pod.name.as_ref() == Some(&self.guest)
     }
 
     /// The launcher pod that runs the guest on `node`, so that its virt-handler may act on it. `None` if the guest runs
@@ -197,11 +197,11 @@ impl LauncherPods {
         node: &str,
     ) -> Option<&'a P> {
         let is_guests = self.node.as_deref() == Some(node);
-        is_guests.then(|| self.on(pods, meta, node)).flatten()
+        is_guests.then(|| self.handed_over_to(pods, meta, node)).flatten()
     }
 
     /// The launcher pod handed over to `node`; `None` if two pods claim that node.
-    fn on<'a, P>(
+    fn handed_over_to<'a, P>(
         &self,
         pods: impl IntoIterator<Item = &'a P>,
         meta: fn(&P) -> &ObjectMeta,
@@ -250,13 +250,16 @@ mod tests {
     #[test]
     fn whoever_has_to_be_sure_counts_all_that_are_its_own() {
         let on = of(&json!({"p": "node1"})).any();
-        assert!(on.has(&with("", Value::Null)) && on.has(&with("/uid", json!("q"))));
-        assert!(!on.has(&with("/ownerReferences/0/uid", json!("2"))));
+        assert!(on.contains(&with("", Value::Null)) && on.contains(&with("/uid", json!("q"))));
+        assert!(!on.contains(&with("/ownerReferences/0/uid", json!("2"))));
         let labels = pod()["labels"].clone();
         let freed =
             json!({"namespace": "n", "name": on.keys().next().unwrap().name, "uid": "q", "labels": labels});
         let freed = api::wire::read(freed).unwrap();
-        assert!(on.has(&freed) && !of(&json!({})).has(&freed), "it was set free before it was handed over");
+        assert!(
+            on.contains(&freed) && !of(&json!({})).contains(&freed),
+            "it was set free before it was handed over"
+        );
     }
 
     /// A watch by labels does not report a pod whose labels differ, not even its deletion.
@@ -269,17 +272,17 @@ mod tests {
             ("/labels/kubevirt.io~1created-by", json!("2")),
         ] {
             let pod = with(pointer, value);
-            assert!(!fresh.has(&pod) && !on.has(&pod) && !on.is_on(&pod, "node1"), "{pointer}");
-            assert!(on.clone().any().has(&pod), "{pointer}: its VMI may run all the same");
+            assert!(!fresh.contains(&pod) && !on.contains(&pod) && !on.is_on(&pod, "node1"), "{pointer}");
+            assert!(on.clone().any().contains(&pod), "{pointer}: its VMI may run all the same");
         }
-        assert!(fresh.has(&with("/labels/mine", json!("b"))), "others are anybody's");
+        assert!(fresh.contains(&with("/labels/mine", json!("b"))), "others are anybody's");
     }
 
     #[test]
     fn every_fact_must_agree() {
         let (fresh, on) = (of(&json!({})), of(&json!({"p": "node1"})));
         let right = with("", Value::Null);
-        assert!(fresh.has(&right) && on.has(&right));
+        assert!(fresh.contains(&right) && on.contains(&right));
         assert!(on.is_on(&right, "node1") && !on.is_on(&right, "node2") && !fresh.is_on(&right, "node1"));
         for (pointer, value) in [
             ("/namespace", json!("m")),
@@ -290,12 +293,15 @@ mod tests {
             ("/ownerReferences/0/controller", json!(false)),
             ("/ownerReferences", json!([])),
         ] {
-            assert!(!fresh.has(&with(pointer, value.clone())), "{pointer}");
+            assert!(!fresh.contains(&with(pointer, value.clone())), "{pointer}");
             let left_behind = pointer == "/ownerReferences" || pointer == "/ownerReferences/0/controller";
-            assert_eq!(on.has(&with(pointer, value)), left_behind, "{pointer}");
+            assert_eq!(on.contains(&with(pointer, value)), left_behind, "{pointer}");
         }
         let another = with("/uid", json!("q"));
-        assert!(fresh.has(&another) && !on.has(&another), "the one that was handed over is another");
+        assert!(
+            fresh.contains(&another) && !on.contains(&another),
+            "the one that was handed over is another"
+        );
     }
 
     const SECOND: LauncherAttempt<'static> = LauncherAttempt::Migration("m");
@@ -317,7 +323,7 @@ mod tests {
             json!({"sourcePod": first, "targetPod": target, "targetNode": "node2"});
         let pods = LauncherPods::of_object(&object).unwrap();
         let vmi = api::wire::read(object).unwrap();
-        assert_eq!(LauncherPods::of(&vmi).as_ref(), Some(&pods), "typed and untyped");
+        assert_eq!(LauncherPods::for_vmi(&vmi).as_ref(), Some(&pods), "typed and untyped");
         (pods, [with("", Value::Null), migrated("q")])
     }
 
@@ -325,13 +331,13 @@ mod tests {
     fn the_pod_of_a_migration_belongs_to_the_vmi_whose_status_names_it() {
         let (pods, [first, second]) = two(&json!({}));
         assert_eq!(pods.keys().count(), 2, "the source is the start's pod");
-        assert!(pods.has(&first) && pods.has(&second));
-        assert!(!of(&json!({})).has(&second), "no migration is known");
+        assert!(pods.contains(&first) && pods.contains(&second));
+        assert!(!of(&json!({})).contains(&second), "no migration is known");
         let mut other = second.clone();
         other.labels.insert(MIGRATION_JOB.to_owned(), "another".to_owned());
-        assert!(!pods.has(&other), "its name is that of another attempt");
+        assert!(!pods.contains(&other), "its name is that of another attempt");
         other.labels.remove(MIGRATION_JOB);
-        assert!(!pods.has(&other) && pods.clone().any().has(&other), "it is not the start's");
+        assert!(!pods.contains(&other) && pods.clone().any().contains(&other), "it is not the start's");
         let strange = json!({
             "metadata": {"namespace": "n", "name": "web", "uid": "1"},
             "status": {"migrationState": {"sourcePod": "database-0", "targetPod": ""}},

@@ -11,11 +11,11 @@ const LONGEST: usize = 64 << 10;
 pub fn all(pem: &str) -> Vec<String> {
     let text = pem.get(..pem.len().min(LONGEST)).unwrap_or_default();
     let keys = SubjectPublicKeyInfoDer::pem_slice_iter(text.as_bytes());
-    keys.filter_map(Result::ok).map(|key| of(&key)).collect()
+    keys.filter_map(Result::ok).map(|key| to_pem(&key)).collect()
 }
 
 /// A public key (SubjectPublicKeyInfo, in DER) as PEM.
-pub fn of(der: &[u8]) -> String {
+pub fn to_pem(der: &[u8]) -> String {
     armoured("PUBLIC KEY", der)
 }
 
@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_between_what_is_none() {
-        let (one, two) = (of(b"one"), of(&[7; 300]));
+        let (one, two) = (to_pem(b"one"), to_pem(&[7; 300]));
         assert_eq!(one, "-----BEGIN PUBLIC KEY-----\nb25l\n-----END PUBLIC KEY-----\n");
         let other = "-----BEGIN PRIVATE KEY-----\nb25l\n-----END PRIVATE KEY-----\n";
         assert_eq!(all(&format!("x\n{one}{other}{two}-----BEGIN PUBLIC KEY-----\n?")), [one, two]);

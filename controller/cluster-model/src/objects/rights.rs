@@ -1,11 +1,11 @@
 //! Rights of our programs at the API server, derived from the declarations of all kinds. Roles are made from
 //! them (package `install`). Objects in other namespaces are permitted by a role of the cluster
-//! ([`elsewhere`]).
+//! ([`cluster_objects`]).
 //!
 //! Tests run the code that writes and watches against a server in memory that records each request, and
 //! compare the requests of a program with its rights, line by line: a missing right fails the test, and so
 //! does an unused one. For virt-controller's decisions, a history that contains each of them is compared by
-//! `virt_controller::rights::needs`.
+//! `virt_controller::rights::required_rights`.
 
 use super::{ClusterObject, Kind, Program};
 
@@ -28,7 +28,7 @@ pub fn grants(program: Program) -> Vec<Grant> {
 }
 
 fn of_kind(program: Program, kind: Kind) -> Vec<Grant> {
-    let used = kind.about().of(program);
+    let used = kind.about().use_by(program);
     let mut grants: Vec<Grant> = Vec::new();
     let follows: &[&str] = if used.follows.is_empty() { &[] } else { &["list", "watch"] };
     for (part, verbs) in [(None, follows)].into_iter().chain(used.verbs.iter().copied()) {
@@ -44,30 +44,30 @@ fn of_kind(program: Program, kind: Kind) -> Vec<Grant> {
 
 /// Rights of a program in every namespace on a kind that is otherwise restricted to the installation
 /// ([`super::WritableByPrefix`]).
-pub fn beyond(program: Program) -> impl Iterator<Item = Grant> {
+pub fn grants_by_prefix(program: Program) -> impl Iterator<Item = Grant> {
     Kind::ALL.iter().filter_map(move |&kind| {
-        let mut verbs = kind.about().of(program).beyond?.verbs.to_vec();
+        let mut verbs = kind.about().use_by(program).beyond?.verbs.to_vec();
         verbs.sort_unstable();
         Some(Grant { kind, part: None, verbs })
     })
 }
 
 /// All rights of a program, one by one.
-pub fn each(program: Program) -> impl Iterator<Item = Right> {
+pub fn all_rights(program: Program) -> impl Iterator<Item = Right> {
     grants(program)
         .into_iter()
-        .chain(beyond(program))
+        .chain(grants_by_prefix(program))
         .flat_map(|grant| grant.verbs.into_iter().map(move |verb| (grant.kind, grant.part, verb)))
 }
 
 /// Names of the only objects of a kind that a program may access; `None` for all.
 pub fn names(program: Program, kind: Kind) -> Option<&'static [&'static str]> {
-    Some(kind.about().of(program).names).filter(|names| !names.is_empty())
+    Some(kind.about().use_by(program).names).filter(|names| !names.is_empty())
 }
 
 /// True if a program may access the object of this name, by any of its rights on the kind.
 pub fn permits_name(program: Program, kind: Kind, name: &str) -> bool {
-    let used = kind.about().of(program);
+    let used = kind.about().use_by(program);
     let is_elsewhere = used.elsewhere.iter().any(|object| object.name == name);
     let is_beyond =
         used.beyond.is_some_and(|beyond| beyond.prefixes.iter().any(|start| name.starts_with(start)));
@@ -75,11 +75,11 @@ pub fn permits_name(program: Program, kind: Kind, name: &str) -> bool {
 }
 
 /// Objects of the cluster that a program follows, each by a role that every cluster has.
-pub fn elsewhere(program: Program) -> impl Iterator<Item = &'static ClusterObject> {
-    Kind::ALL.iter().flat_map(move |kind| kind.about().of(program).elsewhere)
+pub fn cluster_objects(program: Program) -> impl Iterator<Item = &'static ClusterObject> {
+    Kind::ALL.iter().flat_map(move |kind| kind.about().use_by(program).elsewhere)
 }
 
 /// The rights to watch a kind.
-pub fn follow(kind: Kind) -> [Right; 2] {
+pub fn watch_rights(kind: Kind) -> [Right; 2] {
     [(kind, None, "list"), (kind, None, "watch")]
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 /// An object that is kept in a store.
 pub trait StoredObject: Sized + PartialEq {
     /// Keeps the fields that decisions read. Fields of another form are left out.
-    fn take(object: Value) -> Option<Self>;
+    fn parse(object: Value) -> Option<Self>;
     fn meta(&self) -> &ObjectMeta;
 
     /// Index keys of the object.
-    fn marks(&self) -> Vec<IndexKey> {
+    fn index_keys(&self) -> Vec<IndexKey> {
         owner::mark(self.meta()).into_iter().collect()
     }
 }
@@ -27,12 +27,12 @@ pub(super) trait Objects {
     fn remove(&mut self, namespace: &str, name: &str) -> bool;
     fn names(&self) -> Vec<(String, String)>;
     fn meta(&self, namespace: &str, name: &str) -> Option<&ObjectMeta>;
-    fn marks(&self, namespace: &str, name: &str) -> Vec<IndexKey>;
+    fn index_keys(&self, namespace: &str, name: &str) -> Vec<IndexKey>;
 }
 
 impl<T: StoredObject> Objects for Store<T> {
     fn put(&mut self, object: Value) -> Option<(String, String)> {
-        self.take(object)
+        self.insert(object)
     }
 
     fn remove(&mut self, namespace: &str, name: &str) -> bool {
@@ -47,8 +47,8 @@ impl<T: StoredObject> Objects for Store<T> {
         self.get(namespace, name).map(StoredObject::meta)
     }
 
-    fn marks(&self, namespace: &str, name: &str) -> Vec<IndexKey> {
-        self.get(namespace, name).map(StoredObject::marks).unwrap_or_default()
+    fn index_keys(&self, namespace: &str, name: &str) -> Vec<IndexKey> {
+        self.get(namespace, name).map(StoredObject::index_keys).unwrap_or_default()
     }
 }
 
@@ -73,7 +73,7 @@ impl<T: StoredObject> Store<T> {
         self.0.get(&(namespace.to_owned(), name.to_owned())).map(Arc::as_ref)
     }
 
-    pub fn within<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a T> {
+    pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a T> {
         self.0
             .range((namespace.to_owned(), String::new())..)
             .take_while(move |((other, _), _)| other == namespace)
@@ -91,11 +91,11 @@ impl<T: StoredObject> Store<T> {
 
     /// Puts an object, unless the store has a newer one. Returns true if that changed the store.
     pub fn put(&mut self, object: Value) -> bool {
-        self.take(object).is_some()
+        self.insert(object).is_some()
     }
 
-    fn take(&mut self, object: Value) -> Option<(String, String)> {
-        let object = T::take(object)?;
+    fn insert(&mut self, object: Value) -> Option<(String, String)> {
+        let object = T::parse(object)?;
         let meta = object.meta();
         let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
         if let Some(old) = self.0.get(&key)
@@ -144,7 +144,7 @@ fn summary(faults: &[Fault]) -> Option<String> {
 }
 
 impl StoredObject for Plain {
-    fn take(mut object: Value) -> Option<Self> {
+    fn parse(mut object: Value) -> Option<Self> {
         object.get_mut("metadata")?.as_object_mut()?.remove("managedFields");
         Some(Plain { meta: read(object.get("metadata")?.clone())?, object })
     }
@@ -187,8 +187,8 @@ mod tests {
         assert!(!store.put(object("9", &["x"])), "the same");
         assert!(!store.put(object("8", &["y"])), "older, though 8 < 9 as text too");
         assert!(store.put(object("10", &[])), "newer, though \"10\" < \"9\"");
-        assert_eq!(store.within("n").count(), 1);
-        assert_eq!(store.within("m").count(), 0);
+        assert_eq!(store.in_namespace("n").count(), 1);
+        assert_eq!(store.in_namespace("m").count(), 0);
         assert!(store.remove("n", "a") && !store.remove("n", "a"));
     }
 }

@@ -27,7 +27,7 @@ impl WatchTarget {
     }
 
     /// The object of this name.
-    pub fn only(kind: Kind, namespace: &str, name: &'static str) -> WatchTarget {
+    pub fn for_object(kind: Kind, namespace: &str, name: &'static str) -> WatchTarget {
         // RBAC recognizes a request for one name by this selector.
         let fields = Some(format!("metadata.name={name}"));
         WatchTarget { kind, namespace: namespace.to_owned(), labels: None, fields, name: Some(name) }

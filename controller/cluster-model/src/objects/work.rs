@@ -32,7 +32,7 @@ impl Work {
     pub const FILLS: [Work; 2] = [Work::Import, Work::Upload];
 
     /// The work of a pod, by its label.
-    pub fn of(pod: &ObjectMeta) -> Option<Work> {
+    pub fn from_pod(pod: &ObjectMeta) -> Option<Work> {
         let label = pod.labels.get(WORK.0)?;
         Work::ALL.into_iter().find(|work| work.label() == label)
     }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::disk_settings::DiskSettings;
 use crate::kubevirt_config::Config;
-use crate::polls::Polled;
+use crate::polls::PollRecord;
 use api::cdi::{
     CONFIG, DataImportCron, DataSource, StorageProfile, VolumeCloneSource, VolumeImportSource,
     VolumeUploadSource,
@@ -94,7 +94,7 @@ pub struct World {
     /// The last report of each running worker pod, by namespace and name: its uid and the report.
     pub reports: BTreeMap<(String, String), (String, Report)>,
     /// Result of the last poll for each DataImportCron, by namespace and name: its uid and the result.
-    pub polls: BTreeMap<(String, String), (String, Polled)>,
+    pub polls: BTreeMap<(String, String), (String, PollRecord)>,
     /// Worker pods that stopped reporting, by the pod: its uid, and the start of the silence.
     pub silent: BTreeMap<(String, String), (String, Timestamp)>,
     /// Time since which the byte count of a worker pod has not changed, by the pod: its uid, the bytes, and
@@ -189,7 +189,7 @@ pub struct ClusterFacts {
 
 impl World {
     /// An empty World with these facts.
-    pub fn of(facts: ClusterFacts) -> World {
+    pub fn new(facts: ClusterFacts) -> World {
         World { facts, ..World::default() }
     }
 
@@ -217,7 +217,7 @@ impl World {
         if is_in_part {
             self.in_part.insert(key.clone());
         }
-        let marks = (place.of)(self).marks(&key.namespace, &key.name);
+        let marks = (place.of)(self).index_keys(&key.namespace, &key.name);
         self.marks.set(&key, marks);
         (about.put)(self, &key, now);
         true
@@ -241,16 +241,18 @@ impl World {
 
     /// Permissions for VMIs. `None` without a KubeVirt object: the permissions are then unknown, and no launcher
     /// pod is created.
-    pub fn permitted(&self) -> Option<&Settings> {
+    pub fn permissions(&self) -> Option<&Settings> {
         self.settings.permitted.as_ref()
     }
 
     /// Parses the settings, after a KubeVirt object was put or removed. One in another namespace than the
     /// installation is ignored.
     pub(super) fn read_settings(&mut self) {
-        let object = self.kubevirts.within(&self.facts.namespace).next().map(|object| &object.object);
-        self.settings =
-            InstallationSettings { config: Config::of(object), permitted: object.map(Settings::of_cluster) };
+        let object = self.kubevirts.in_namespace(&self.facts.namespace).next().map(|object| &object.object);
+        self.settings = InstallationSettings {
+            config: Config::from_kubevirt(object),
+            permitted: object.map(Settings::of_cluster),
+        };
     }
 
     /// Settings for imports, uploads, clones and their worker pods; the defaults without a CDI object.
@@ -303,26 +305,26 @@ impl World {
     }
 
     /// The keys of the objects whose decision depends on an object.
-    pub fn touched(&self, key: &Key) -> Vec<Key> {
+    pub fn dependents(&self, key: &Key) -> Vec<Key> {
         (key.kind.about().touches)(self, key)
     }
 
     /// The objects that have a mark.
-    pub fn marked<'a>(&'a self, mark: &IndexKey) -> impl Iterator<Item = &'a Key> + use<'a> {
-        self.marks.with(mark)
+    pub fn indexed_by<'a>(&'a self, mark: &IndexKey) -> impl Iterator<Item = &'a Key> + use<'a> {
+        self.marks.get(mark)
     }
 
     /// The VMIs of a namespace whose controlling owner has this uid. A VMI of another namespace may name the
     /// same owner; it is left out, so that its author has no influence on the owner's own VMIs.
     pub fn vmis_of(&self, namespace: &str, owner: &str) -> impl Iterator<Item = &VirtualMachineInstance> {
-        self.marked(&IndexKey::Owner(owner.to_owned()))
+        self.indexed_by(&IndexKey::Owner(owner.to_owned()))
             .filter(move |key| key.kind == Kind::VirtualMachineInstance && key.namespace == namespace)
             .filter_map(|key| self.vmis.get(&key.namespace, &key.name))
     }
 
     /// The VMs of a namespace whose controlling owner has this uid, as above.
     pub fn vms_of(&self, namespace: &str, owner: &str) -> impl Iterator<Item = &VirtualMachine> {
-        self.marked(&IndexKey::Owner(owner.to_owned()))
+        self.indexed_by(&IndexKey::Owner(owner.to_owned()))
             .filter(move |key| key.kind == Kind::VirtualMachine && key.namespace == namespace)
             .filter_map(|key| self.vms.get(&key.namespace, &key.name))
     }
@@ -340,7 +342,13 @@ impl World {
     }
 
     /// Stores the report of the worker pod of this namespace, name and uid. Returns true if it is new.
-    pub fn says(&mut self, at: (String, String), uid: String, report: Report, now: Timestamp) -> bool {
+    pub fn store_report(
+        &mut self,
+        at: (String, String),
+        uid: String,
+        report: Report,
+        now: Timestamp,
+    ) -> bool {
         let is_still = self.still.get(&at).is_some_and(|(of, done, _)| *of == uid && *done == report.done);
         if !is_still {
             self.still.insert(at.clone(), (uid.clone(), report.done, now));
@@ -365,21 +373,21 @@ impl World {
     /// The ending of a VMI, as the launcher of its guest left it.
     pub fn ending(&self, vmi: &VirtualMachineInstance) -> Option<&Ending> {
         let at = (vmi.metadata.namespace.clone()?, vmi.metadata.name.clone()?);
-        let pods = LauncherPods::of(vmi)?;
+        let pods = LauncherPods::for_vmi(vmi)?;
         self.endings.get(&at)?.iter().find(|(pod, _)| pods.is_guests(pod)).map(|(_, ending)| ending)
     }
 
     /// The launcher pod that may run the guest. A pod of the same name without our owner reference is
     /// ignored.
     pub fn active_pod(&self, vmi: &VirtualMachineInstance) -> Option<&Pod> {
-        let wanted = LauncherPods::of(vmi)?;
+        let wanted = LauncherPods::for_vmi(vmi)?;
         wanted.active(self.launcher_pods(&wanted), |pod| &pod.meta)
     }
 
     /// The existing pods among these launcher pods.
     pub fn launcher_pods(&self, wanted: &LauncherPods) -> Vec<&Pod> {
         let pods = wanted.keys().filter_map(|key| self.pods.get(&key.namespace, &key.name));
-        pods.filter(|pod| wanted.has(&pod.meta)).collect()
+        pods.filter(|pod| wanted.contains(&pod.meta)).collect()
     }
 }
 
@@ -405,7 +413,7 @@ mod tests {
     }
 
     fn marked(world: &World, mark: &IndexKey) -> Vec<Key> {
-        world.marked(mark).cloned().collect()
+        world.indexed_by(mark).cloned().collect()
     }
 
     #[test]
@@ -441,8 +449,8 @@ mod tests {
     fn the_settings_are_parsed_once_for_each_change_of_the_kubevirt_object() {
         use crate::kubevirt_config::PARSED;
         let count = || PARSED.with(std::cell::Cell::get);
-        let mut world = World::of(ClusterFacts { namespace: "home".into(), ..ClusterFacts::default() });
-        assert_eq!((world.config(), world.permitted()), (&Config::default(), None));
+        let mut world = World::new(ClusterFacts { namespace: "home".into(), ..ClusterFacts::default() });
+        assert_eq!((world.config(), world.permissions()), (&Config::default(), None));
         let settings = |namespace: &str, version: &str, ratio: u64| {
             json!({
                 "metadata": {"namespace": namespace, "name": "kubevirt", "resourceVersion": version},
@@ -455,14 +463,14 @@ mod tests {
         world.put(Kind::KubeVirt, settings("home", "4", 8), NOW);
         world.put(Kind::VirtualMachineInstance, vmi("5", None, "a"), NOW);
         for _ in 0..100 {
-            assert_eq!((world.config().cpu_allocation_ratio, world.permitted().is_some()), (3, true));
+            assert_eq!((world.config().cpu_allocation_ratio, world.permissions().is_some()), (3, true));
         }
         assert_eq!(count() - before, 1);
         world.put(Kind::KubeVirt, settings("home", "6", 4), NOW);
         world.put(Kind::KubeVirt, settings("away", "7", 9), NOW);
         assert_eq!((world.config().cpu_allocation_ratio, count() - before), (4, 3));
         world.remove(&Key::new(Kind::KubeVirt, "home", "kubevirt"));
-        assert_eq!((world.config(), world.permitted()), (&Config::default(), None));
+        assert_eq!((world.config(), world.permissions()), (&Config::default(), None));
     }
 
     /// A pod concerns its owner only, of whatever kind. Only VMIs have launcher pods.
@@ -480,7 +488,7 @@ mod tests {
         {
             world.remove(&key);
             world.put(Kind::Pod, pod(owner.clone()), NOW);
-            assert_eq!(!world.touched(&key).is_empty(), touches, "{owner}");
+            assert_eq!(!world.dependents(&key).is_empty(), touches, "{owner}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The webhook configurations that register virt-api with the API server.
 
-use super::{CDI, POOLS, Question, SIZES, Unless, WEBHOOKS, Webhook};
+use super::{CDI, POOLS, Question, SIZES, SkipCondition, WEBHOOKS, Webhook};
 use crate::accounts::{Accounts, NODE_CLAIM};
 use crate::objects::{Program, names};
 use crate::servers::SERVICE;
@@ -31,7 +31,7 @@ pub fn configuration(mutates: bool, of_cdi: bool, target: &WebhookTarget<'_>) ->
 }
 
 /// True if a webhook configuration of the cluster has the webhook for this question, unrestricted.
-pub fn asks(configuration: &Value, question: Question, namespace: &str) -> bool {
+pub fn has_webhook(configuration: &Value, question: Question, namespace: &str) -> bool {
     let target = WebhookTarget { namespace, bundle: "", segment: None };
     let wanted = WEBHOOKS.iter().filter(|webhook| webhook.question == question);
     let wanted: Vec<Value> = wanted.map(|webhook| webhook.configuration(&target)).collect();
@@ -72,7 +72,7 @@ impl Webhook {
     /// stores the entry unchanged.
     fn configuration(&self, target: &WebhookTarget<'_>) -> Value {
         let WebhookTarget { namespace, bundle, segment } = *target;
-        let accounts = Accounts::of(namespace);
+        let accounts = Accounts::new(namespace);
         let path = match segment {
             Some(segment) => format!("/{segment}{}", self.path),
             None => self.path.to_owned(),
@@ -107,18 +107,18 @@ impl Webhook {
     }
 }
 
-impl Unless {
+impl SkipCondition {
     /// The condition as a CEL expression. The webhook is called if it is true.
     fn condition(self, accounts: &Accounts) -> Value {
         let is = |program| format!("request.userInfo.username == '{}'", accounts.user(program));
         let (name, unless) = match self {
-            Unless::Controller => (
+            SkipCondition::Controller => (
                 "not-virt-controller",
                 format!("request.operation != 'CREATE' && {}", is(Program::Controller)),
             ),
-            Unless::ControllerAlways => ("not-virt-controller", is(Program::Controller)),
-            Unless::Handler => ("not-virt-handler", is(Program::Handler)),
-            Unless::HandlerAtHome => {
+            SkipCondition::ControllerAlways => ("not-virt-controller", is(Program::Controller)),
+            SkipCondition::Handler => ("not-virt-handler", is(Program::Handler)),
+            SkipCondition::HandlerAtHome => {
                 let claim = format!("request.userInfo.extra['{NODE_CLAIM}']");
                 let on = |object: &str| {
                     format!(
@@ -130,21 +130,21 @@ impl Unless {
                     format!("{} && {says} && {} && {}", is(Program::Handler), on("oldObject"), on("object"));
                 ("not-virt-handler-at-home", at_home)
             }
-            Unless::Api => ("not-virt-api", is(Program::Api)),
-            Unless::Leaving => (
+            SkipCondition::Api => ("not-virt-api", is(Program::Api)),
+            SkipCondition::Leaving => (
                 "not-being-deleted",
                 "request.operation != 'CREATE' && has(object.metadata.deletionTimestamp) && (has(object.spec) ? \
                  has(oldObject.spec) && object.spec == oldObject.spec : !has(oldObject.spec))"
                     .to_owned(),
             ),
-            Unless::NoExport => {
+            SkipCondition::NoExport => {
                 let is_asked = format!(
                     "has(object.metadata.annotations) && object.metadata.annotations.exists(name, name.startsWith('{EXPORT}'))"
                 );
                 return json!({"name": "asks-for-an-export", "expression": is_asked});
             }
             // The object of the request is the eviction, which has only the name of the pod.
-            Unless::OtherPod => {
+            SkipCondition::OtherPod => {
                 let is_launcher = format!("request.?name.orValue('').startsWith('{}')", names::LAUNCHER);
                 return json!({"name": "launcher-pods", "expression": is_launcher});
             }

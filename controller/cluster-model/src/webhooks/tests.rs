@@ -17,7 +17,8 @@ fn each_has_a_name_and_a_path_of_its_own() {
     let names: BTreeSet<&str> = WEBHOOKS.iter().map(|hook| hook.name).collect();
     let paths: BTreeSet<&str> = WEBHOOKS.iter().map(|hook| hook.path).collect();
     assert_eq!((names.len(), paths.len()), (WEBHOOKS.len(), WEBHOOKS.len()));
-    let found = |hook: &Webhook| Webhook::at(hook.path).is_some_and(|found| found.name == hook.name);
+    let found =
+        |hook: &Webhook| Webhook::find_by_path(hook.path).is_some_and(|found| found.name == hook.name);
     assert!(WEBHOOKS.iter().all(found));
 }
 
@@ -103,7 +104,7 @@ fn a_path_begins_with_the_segment() {
     for hook in configuration(false, false, &target).as_array().unwrap() {
         let path = hook["clientConfig"]["service"]["path"].as_str().unwrap();
         let rest = path.strip_prefix("/0123456789abcdef0123456789abcdef").unwrap();
-        assert!(Webhook::at(rest).is_some(), "{path}");
+        assert!(Webhook::find_by_path(rest).is_some(), "{path}");
     }
 }
 
@@ -115,7 +116,7 @@ fn a_configuration_asks_a_question_where_its_webhook_is_whole() {
         let mut hooks = configuration(true, true, &WebhookTarget { segment: Some("a"), ..TARGET });
         let found = hooks.as_array_mut().unwrap().iter_mut();
         found.filter(|hook| hook["name"] == "datavolume-mutate.cdi.kubevirt.io").for_each(change);
-        asks(&json!({"webhooks": hooks}), Question::FillDataVolume, "here")
+        has_webhook(&json!({"webhooks": hooks}), Question::FillDataVolume, "here")
     };
     assert!(asked(&|_| {}));
     assert!(asked(&|hook| hook["clientConfig"]["caBundle"] = json!("Qg==")), "the bundle is renewed");
@@ -125,7 +126,7 @@ fn a_configuration_asks_a_question_where_its_webhook_is_whole() {
     assert!(!asked(&|hook| hook["namespaceSelector"] = json!({"matchLabels": {"a": "b"}})));
     assert!(!asked(&|hook| hook["rules"][0]["operations"] = json!(["UPDATE"])));
     let others = json!({"webhooks": configuration(true, false, &TARGET)});
-    assert!(!asks(&others, Question::FillDataVolume, "here"));
+    assert!(!has_webhook(&others, Question::FillDataVolume, "here"));
 }
 
 /// An old version of an instance type is shown as the stored one, and judged like it.

@@ -24,7 +24,7 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 2] {
     let base = |name, rules: Rule, kind: &str, validations: Vec<(String, String)>| Policy {
         name,
         rules: vec![rules],
-        when: vec![("virt-api", is_user(&Accounts::of(&options.namespace).user(Program::Api)))],
+        when: vec![("virt-api", is_user(&Accounts::new(&options.namespace).user(Program::Api)))],
         validations: (validations.into_iter())
             .chain([(only("metadata", &OF_THE_SERVER), "does not change the metadata".to_owned())])
             .map(|(expression, message)| (expression, format!("virt-api {message} of a {kind}")))

@@ -307,7 +307,10 @@ pub(super) fn base(
     Policy {
         name,
         rules,
-        when: vec![("virt-controller", is_user(&Accounts::of(&options.namespace).user(Program::Controller)))],
+        when: vec![(
+            "virt-controller",
+            is_user(&Accounts::new(&options.namespace).user(Program::Controller)),
+        )],
         validations: (validations.into_iter())
             .map(|(expression, message)| (expression, format!("virt-controller {message}")))
             .collect(),

@@ -47,7 +47,7 @@ const DECISIVE: [&str; 5] = [
 ];
 
 pub(super) fn policies(options: &InstallOptions) -> [Policy; 6] {
-    let user = |program| is_user(&Accounts::of(&options.namespace).user(program));
+    let user = |program| is_user(&Accounts::new(&options.namespace).user(program));
     let not_controller = ("not-virt-controller", format!("!({})", user(Program::Controller)));
     let off = |object: &str| {
         let (key, value) = (literal(OFF.0), literal(OFF.1));

@@ -30,7 +30,7 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 3] {
     let base = |name, rules| Policy {
         name,
         rules: vec![rules],
-        when: vec![("virt-handler", is_user(&Accounts::of(&options.namespace).user(Program::Handler)))],
+        when: vec![("virt-handler", is_user(&Accounts::new(&options.namespace).user(Program::Handler)))],
         variables: vec![("node", node())],
         validations: vec![("variables.node != ''".to_owned(), NO_NODE.to_owned())],
         ..Policy::default()

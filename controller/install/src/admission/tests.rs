@@ -7,7 +7,7 @@ use crate::objects;
 use crate::tests::options;
 use cluster_model::launcher::VOLUMES;
 use cluster_model::metadata::RESERVED;
-use cluster_model::objects::rights::{Right, each};
+use cluster_model::objects::rights::{Right, all_rights};
 use cluster_model::objects::{FINALIZER, FOUND_BY, Kind, LAUNCHER, OF_VM, Program};
 use cluster_model::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ fn bound(account: &str, rights: &[Right], unbound: &[Unbound]) {
 
 #[test]
 fn every_right_to_write_is_bound_or_it_is_said_why_not() {
-    let rights = |program| each(program).collect::<Vec<_>>();
+    let rights = |program| all_rights(program).collect::<Vec<_>>();
     bound("kubevirt-handler", &rights(Program::Handler), &[]);
     bound("kubevirt-apiserver", &rights(Program::Api), &[]);
     bound("cdi-uploadproxy", &rights(Program::Proxy), &[]);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::tests::options;
-use cluster_model::metrics::{self, Is};
+use cluster_model::metrics::{self, MetricType};
 use std::collections::BTreeSet;
 
 /// Metrics of other programs, with the labels in use: of Prometheus itself, of kube-state-metrics, of the API
@@ -53,8 +53,9 @@ fn queries(content: &str) -> Vec<String> {
 /// The metric of a name in a query; for a histogram also by its buckets, sum and count.
 fn served(name: &str) -> Option<&'static metrics::Metric> {
     let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
-    let histogram = of_histogram.and_then(metrics::find).filter(|metric| metric.is == Is::Histogram);
-    histogram.or_else(|| metrics::find(name).filter(|metric| metric.is != Is::Histogram))
+    let histogram =
+        of_histogram.and_then(metrics::find).filter(|metric| metric.metric_type == MetricType::Histogram);
+    histogram.or_else(|| metrics::find(name).filter(|metric| metric.metric_type != MetricType::Histogram))
 }
 
 #[test]
@@ -70,8 +71,10 @@ fn rules_and_dashboards_ask_for_what_is_served() {
         for one in &asked {
             seen += 1;
             if let Some(metric) = served(&one.name) {
-                let unknown =
-                    one.labels.iter().find(|label| !metric.has(label) && !labels.contains(label.as_str()));
+                let unknown = one
+                    .labels
+                    .iter()
+                    .find(|label| !metric.has_label(label) && !labels.contains(label.as_str()));
                 assert_eq!(unknown, None, "{} has no such label: {expression}", one.name);
                 labels.extend(metric.labels);
             } else if let Some((_, others)) = OF_OTHERS.iter().find(|(name, _)| *name == one.name) {

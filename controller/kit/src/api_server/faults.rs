@@ -17,7 +17,7 @@ impl Faults {
         self.status = status;
     }
 
-    pub(super) fn takes(&mut self, duration: Duration) {
+    pub(super) fn delay_by(&mut self, duration: Duration) {
         self.duration = duration;
     }
 

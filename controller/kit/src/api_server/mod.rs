@@ -108,16 +108,16 @@ impl ApiServer {
 /// Objects.
 impl ApiServer {
     /// Creates or replaces the object at a path. A new one keeps the uid and the resourceVersion that it has.
-    pub fn has(&self, path: &str, object: Value) {
+    pub fn put(&self, path: &str, object: Value) {
         self.state().etcd.put(path, object);
         self.tell();
     }
 
     /// Creates or replaces an object at the path of its kind and name.
-    pub fn has_object(&self, kind: Kind, object: Value) {
+    pub fn put_object(&self, kind: Kind, object: Value) {
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
         let path = kind.object(text("namespace"), text("name"));
-        self.has(&path, object);
+        self.put(&path, object);
     }
 
     /// Deletes an object regardless of its finalizers.
@@ -219,8 +219,8 @@ impl ApiServer {
     }
 
     /// Sets the duration of each request from now on, except of watches.
-    pub fn takes(&self, duration: Duration) {
-        self.state().faults.takes(duration);
+    pub fn delay_by(&self, duration: Duration) {
+        self.state().faults.delay_by(duration);
     }
 
     /// Stalls all watches, or lets them continue.

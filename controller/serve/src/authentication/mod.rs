@@ -63,7 +63,7 @@ impl Gate {
     }
 
     /// Checks that the sender of this request may read its path. An error is the answer to a refused request.
-    pub async fn may_read(&self, head: &Parts, peer: Peer) -> std::result::Result<(), HttpResponse> {
+    pub async fn check_access(&self, head: &Parts, peer: Peer) -> std::result::Result<(), HttpResponse> {
         if head.method != Method::GET {
             return Err(plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET"));
         }

@@ -39,17 +39,17 @@ async fn what_is_measured_is_for_whom_the_api_server_lets_read_it() {
         assert_eq!(reads(&health, &gate, token).await, status, "{token:?}");
     }
     // Permission for one path is not permission for another.
-    let another = gate.may_read(&head("/another", Some("monitor-1")), peer(1)).await.unwrap_err();
+    let another = gate.check_access(&head("/another", Some("monitor-1")), peer(1)).await.unwrap_err();
     assert_eq!(another.status(), StatusCode::FORBIDDEN);
     // Only a token counts, and only for reading.
     for (name, value) in [("authorization", "Basic bW9uaXRvcjox"), ("authorization", "Bearer "), ("x", "y")] {
         let request = Request::get("/metrics").header(name, value).body(()).unwrap();
-        let refused = gate.may_read(&request.into_parts().0, peer(1)).await.unwrap_err();
+        let refused = gate.check_access(&request.into_parts().0, peer(1)).await.unwrap_err();
         assert_eq!(refused.status(), StatusCode::UNAUTHORIZED, "{value}");
     }
     let mut post = head("/metrics", Some("monitor-1"));
     post.method = Method::POST;
-    assert_eq!(gate.may_read(&post, peer(1)).await.unwrap_err().status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(gate.check_access(&post, peer(1)).await.unwrap_err().status(), StatusCode::METHOD_NOT_ALLOWED);
     // The kubelet sends no token.
     for (path, status) in [("/healthz", 200), ("/readyz", 503)] {
         let answer = health.answer(&head(path, None), peer(1), &gate).await.unwrap();
@@ -78,14 +78,14 @@ async fn invented_tokens_of_one_address_do_not_hold_up_another() {
     for _ in 0..OF_ONE {
         held.push(ReviewSlot::take(&gate.asking, peer(1)).unwrap());
     }
-    let refused = gate.may_read(&head("/metrics", Some("nobody-2")), peer(1)).await.unwrap_err();
+    let refused = gate.check_access(&head("/metrics", Some("nobody-2")), peer(1)).await.unwrap_err();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(server.count(), 0);
-    assert!(gate.may_read(&head("/metrics", Some("monitor-1")), peer(2)).await.is_ok());
+    assert!(gate.check_access(&head("/metrics", Some("monitor-1")), peer(2)).await.is_ok());
     // A cached answer needs no review, even during a flood.
-    assert!(gate.may_read(&head("/metrics", Some("monitor-1")), peer(1)).await.is_ok());
+    assert!(gate.check_access(&head("/metrics", Some("monitor-1")), peer(1)).await.is_ok());
     drop(held);
-    assert!(gate.may_read(&head("/metrics", Some("monitor-2")), peer(1)).await.is_ok());
+    assert!(gate.check_access(&head("/metrics", Some("monitor-2")), peer(1)).await.is_ok());
     assert!(gate.asking.lock().unwrap().is_empty());
 }
 
@@ -94,8 +94,8 @@ async fn an_api_server_that_is_away_lets_nobody_in_and_refuses_nobody_for_long()
     let server = ApiServer::default();
     let away = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let mut gate = Gate::new(kube::Client::try_from(away).unwrap());
-    let refused = gate.may_read(&head("/metrics", Some("monitor-1")), peer(1)).await.unwrap_err();
+    let refused = gate.check_access(&head("/metrics", Some("monitor-1")), peer(1)).await.unwrap_err();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     gate.client = server.client();
-    assert!(gate.may_read(&head("/metrics", Some("monitor-1")), peer(1)).await.is_ok());
+    assert!(gate.check_access(&head("/metrics", Some("monitor-1")), peer(1)).await.is_ok());
 }

@@ -45,9 +45,9 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener> {
 
 /// Writes the metrics of a server's connections, under the program's names for open and ended ones.
 pub fn connection_metrics(counts: &Counts, page: &mut Page, open: &'static str, ended: &'static str) {
-    page.family(open).is(&[], counts.open as f64);
+    page.family(open).sample(&[], counts.open as f64);
     page.family(ended)
-        .is(&[("reason", "others")], counts.closed as f64)
-        .is(&[("reason", "waiting")], counts.expired as f64)
-        .is(&[("reason", "full")], counts.turned_away as f64);
+        .sample(&[("reason", "others")], counts.closed as f64)
+        .sample(&[("reason", "waiting")], counts.expired as f64)
+        .sample(&[("reason", "full")], counts.turned_away as f64);
 }

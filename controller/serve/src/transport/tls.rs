@@ -57,7 +57,7 @@ impl CurrentCertificate {
     /// Shows this certificate chain with its key, in PEM.
     pub fn take_pem(&self, chain: &[u8], key: &[u8]) -> Result<()> {
         let key = Arc::new(certified(chain, key)?);
-        let first = Certificate::first(&String::from_utf8_lossy(chain));
+        let first = Certificate::from_pem(&String::from_utf8_lossy(chain));
         let until = first.map(|certificate| certificate.until);
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Now { key, until, is_signed: true });
         Ok(())

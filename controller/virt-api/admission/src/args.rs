@@ -48,7 +48,7 @@ impl Api {
         let key = self.signing_key.join(PRIVATE_KEY);
         tokio::spawn(mounted::follow([key], move |[pem]| signer.take(pem)));
         let followed = Arc::clone(&live);
-        tokio::spawn(health.clone().is_ready_when(move || followed.is_ready()));
+        tokio::spawn(health.clone().set_ready_when(move || followed.is_ready()));
         let routes = Routes::new(Arc::clone(&live), health.clone(), api, webhooks);
         let ended = ends_after(asked, health);
         let authorities = Arc::clone(&live.aggregation.authorities);

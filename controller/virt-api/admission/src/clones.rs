@@ -101,14 +101,14 @@ impl Clones {
                 let what = format!("the API server did not answer the access review for the clone within {} s; try again", PATIENCE.as_secs());
                 Err(Error::new(ErrorKind::Unreachable, what))
             }),
-            () = place.is_gone() => Err(is_full()),
+            () = place.wait_until_taken() => Err(is_full()),
         }
     }
 
     /// Waits until the review may start. The next one starts without waiting for the end of this one.
     async fn turn(&self, share: &Share<'_>, place: &WaitingPlace<'_>) -> Result<SemaphorePermit<'_>> {
-        let _of_namespace = share.is_first().await;
-        let _of_address = place.is_first().await;
+        let _of_namespace = share.wait_for_turn().await;
+        let _of_address = place.wait_for_turn().await;
         let works = self.working.acquire().await;
         works.map_err(|e| Error::setup("permissions of clones are not checked any more", e))
     }
@@ -140,9 +140,11 @@ impl Clones {
                 subject = Some(self.subject(asked).await?);
             }
             let found = match (&subject, resolved, wanted) {
-                (Some(Ok(subject)), Some((namespace, name)), _) => self.may(subject, namespace, name).await?,
+                (Some(Ok(subject)), Some((namespace, name)), _) => {
+                    self.check_clone(subject, namespace, name).await?
+                }
                 (Some(Ok(subject)), None, CloneSource::Source(namespace, name)) => {
-                    self.may_later(subject, namespace, name).await?
+                    self.check_deferred_clone(subject, namespace, name).await?
                 }
                 // A DataSource without a PVC is not refused.
                 (Some(Err(why)), Some(_), _) => CloneResult::Denied(why.clone()),
@@ -153,7 +155,7 @@ impl Clones {
         Ok(all)
     }
 
-    async fn may(&self, subject: &Value, namespace: String, name: String) -> Result<CloneResult> {
+    async fn check_clone(&self, subject: &Value, namespace: String, name: String) -> Result<CloneResult> {
         let user = subject["user"].as_str().unwrap_or_default();
         Ok(match self.is_permitted(subject, &namespace, Some(&name)).await? {
             true => CloneResult::Permitted(namespace, name),
@@ -163,7 +165,12 @@ impl Clones {
 
     /// The PVC of the DataSource is not known yet. So the token requires the right to clone all PVCs of its
     /// namespace. A right on PVCs of certain names (`resourceNames`) is not enough.
-    async fn may_later(&self, subject: &Value, namespace: &str, source: &str) -> Result<CloneResult> {
+    async fn check_deferred_clone(
+        &self,
+        subject: &Value,
+        namespace: &str,
+        source: &str,
+    ) -> Result<CloneResult> {
         if ![namespace, source].into_iter().all(cluster_model::objects::names::is_name) {
             return Ok(CloneResult::Own);
         }

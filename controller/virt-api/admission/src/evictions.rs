@@ -81,7 +81,7 @@ impl Evictions {
         let decided = tokio::time::timeout(self.patience, self.decided(hook, request, context, &pod, &place));
         let decided = tokio::select! {
             decided = decided => decided,
-            () = place.is_gone() => return is_full(),
+            () = place.wait_until_taken() => return is_full(),
         };
         match decided {
             Ok(Ok(answer)) => answer,
@@ -129,7 +129,7 @@ impl Evictions {
 
     /// Waits until the review may start.
     async fn turn(&self, place: &WaitingPlace<'_>) -> Result<tokio::sync::SemaphorePermit<'_>> {
-        let _first = place.is_first().await;
+        let _first = place.wait_for_turn().await;
         let works = self.working.acquire().await;
         let works = works.map_err(|e| Error::setup("evictions are not processed any more", e))?;
         let begins = {
@@ -146,7 +146,7 @@ impl Evictions {
     async fn look(&self, pod: &Key) -> Result<Evicted> {
         let found = self.server.find(pod).await?.map(|object| {
             let why = format!("{pod} cannot be read as a pod");
-            Pod::take(object).ok_or_else(|| Error::new(ErrorKind::Refused, why))
+            Pod::parse(object).ok_or_else(|| Error::new(ErrorKind::Refused, why))
         });
         let pod = found.transpose()?;
         let Some(key) = pod.as_ref().and_then(vmi_of) else { return Ok(Evicted { pod, vmi: None }) };
@@ -174,7 +174,7 @@ pub(super) mod tests {
     const TRIGGERED: &str = "Eviction triggered evacuation of VMI \"n/web\"";
 
     fn hook() -> &'static Webhook {
-        Webhook::at("/pod-eviction-validate").unwrap()
+        Webhook::find_by_path("/pod-eviction-validate").unwrap()
     }
 
     fn name() -> String {
@@ -222,7 +222,7 @@ pub(super) mod tests {
     /// A server with these objects.
     fn server_with(objects: impl IntoIterator<Item = (String, Value)>) -> ApiServer {
         let server = ApiServer::default();
-        objects.into_iter().for_each(|(path, object)| server.has(&path, object));
+        objects.into_iter().for_each(|(path, object)| server.put(&path, object));
         server
     }
 
@@ -299,7 +299,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn a_flood_of_evictions_is_no_flood_at_the_api_server() {
         let server = server_with(objects("None"));
-        server.takes(Duration::from_millis(20));
+        server.delay_by(Duration::from_millis(20));
         let evictions = Evictions::new(server.client());
         let all = futures_util::future::join_all((0..1000).map(|_| message(&evictions, false))).await;
         let through = all.iter().filter(|message| message.is_none()).count();
@@ -315,7 +315,7 @@ pub(super) mod tests {
     async fn forged_reviews_do_not_put_off_those_of_the_api_server() {
         let never = Duration::from_secs(86_400);
         let server = server_with(objects("None"));
-        server.takes(never);
+        server.delay_by(never);
         let evictions = Evictions { patience: never, ..Evictions::new(server.client()) };
         let asks = |number: u8| Box::pin(message_to(&evictions, false, peer(number)));
         let mut forged: Vec<_> = (0..WAITING).map(|at| asks(2 + u8::try_from(at % 4).unwrap())).collect();
@@ -358,7 +358,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn the_api_server_that_asks_has_its_answer_before_it_gives_up() {
         let server = server_with(objects("None"));
-        server.takes(Duration::from_secs(600));
+        server.delay_by(Duration::from_secs(600));
         let evictions = Evictions { patience: Duration::from_millis(100), ..Evictions::new(server.client()) };
         let why = message(&evictions, false).await.unwrap();
         assert!(why.contains("the API server did not answer within"), "{why}");

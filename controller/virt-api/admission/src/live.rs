@@ -12,7 +12,7 @@ use api::wire;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::watch::{WatchMessage, follow};
-use cluster_model::instancetypes::{kind_of, named};
+use cluster_model::instancetypes::{find_referenced, kind_of};
 use cluster_model::objects::{Home, Kind, Plain, Program, Store, WatchTarget, World};
 use cluster_model::servers::API;
 use cluster_model::webhook_paths::{FIELD, PathSegments};
@@ -104,7 +104,7 @@ impl Live {
     /// The webhook at a path with a valid segment.
     pub(super) fn webhook(&self, path: &str) -> Option<&'static Webhook> {
         let paths = self.paths.read().unwrap_or_else(PoisonError::into_inner);
-        Webhook::at(paths.as_ref()?.answered(path)?)
+        Webhook::find_by_path(paths.as_ref()?.strip_segment(path)?)
     }
 
     /// Reads the path segments of webhooks from the Secret of the certificate.
@@ -135,7 +135,7 @@ impl Live {
         }
         let sizes = self.sizes.read().unwrap_or_else(PoisonError::into_inner);
         Sizes {
-            live: named(&sizes, &spec, &request.namespace),
+            live: find_referenced(&sizes, &spec, &request.namespace),
             is_complete: self.sizes_listed.load(Ordering::Relaxed) >= MatcherKind::ALL.len(),
         }
     }
@@ -148,7 +148,7 @@ impl Live {
         let kept = self.sizes.read().unwrap_or_else(PoisonError::into_inner);
         let meta = wire::read_in_part::<ObjectMeta>(request.object["metadata"].clone(), &mut Vec::new());
         let meta = meta.unwrap_or_default();
-        preset::matching(kept.presets.within(&request.namespace), &meta).cloned().collect()
+        preset::matching(kept.presets.in_namespace(&request.namespace), &meta).cloned().collect()
     }
 
     /// Watches all of it, for ever.
@@ -169,7 +169,7 @@ impl Live {
             self.keep_sizes(sizes),
             follow(client.clone(), WatchTarget::all(Kind::StorageClass, None), of_storage.clone()),
             follow(client.clone(), WatchTarget::all(Kind::StorageProfile, None), of_storage.clone()),
-            follow(client.clone(), WatchTarget::only(Kind::CDIConfig, "", CONFIG), of_storage),
+            follow(client.clone(), WatchTarget::for_object(Kind::CDIConfig, "", CONFIG), of_storage),
             self.keep_storage(storage),
             follow(client.clone(), WatchTarget::all(Kind::KubeVirt, None), to),
             certificate::follow_with(
@@ -237,9 +237,10 @@ impl Live {
     }
 
     fn know(&self, objects: &Store<Plain>) {
-        let mut context = RequestContext::new(&self.namespace, objects.within(&self.namespace).next());
+        let mut context = RequestContext::new(&self.namespace, objects.in_namespace(&self.namespace).next());
         context.installations = objects.names();
-        let waits = order::waits(objects.within(&self.namespace), &self.namespace, env!("CARGO_PKG_VERSION"));
+        let waits =
+            order::waits(objects.in_namespace(&self.namespace), &self.namespace, env!("CARGO_PKG_VERSION"));
         self.waits.0.store(waits, Ordering::Relaxed);
         *self.context.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(context);
     }

@@ -14,7 +14,7 @@ use std::time::Instant;
 use tokio::sync::mpsc::Receiver;
 
 /// Durations of answers, of this process.
-static JUDGED: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
+static JUDGED: Mutex<Histograms> = Mutex::new(Histograms::new(ANSWERS));
 
 /// Number of admitted new VMs, by namespace, of this process.
 static CREATED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
@@ -57,20 +57,20 @@ pub(crate) async fn tell(live: Arc<Live>, transport: Arc<Transport>, mut asked: 
 fn page(live: &Live, transport: &Transport) -> String {
     let mut page = Page::default();
     let ready = if live.is_ready() { 1.0 } else { 0.0 };
-    page.family("kubevirt_virt_api_ready_status").is(&[], ready);
+    page.family("kubevirt_virt_api_ready_status").sample(&[], ready);
     page.requests();
     let all = JUDGED.lock().unwrap_or_else(PoisonError::into_inner).clone();
     page.histogram("kubevirt_virt_api_admission_duration_seconds", &all);
     let created = CREATED.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut family = page.family("kubevirt_vm_created_by_pod_total");
     for (namespace, count) in &created {
-        family.is(&[("namespace", namespace)], *count as f64);
+        family.sample(&[("namespace", namespace)], *count as f64);
     }
     subresources::sessions::write(&mut page);
     connections(&mut page, transport);
     if let Some(until) = live.shown.until() {
         page.family("kubevirt_virt_api_certificate_expiration_timestamp_seconds")
-            .is(&[], until.as_second() as f64);
+            .sample(&[], until.as_second() as f64);
     }
     page.text()
 }
@@ -80,9 +80,9 @@ fn connections(page: &mut Page, transport: &Transport) {
     let is = transport.counts();
     let (open, ended) = ("kubevirt_virt_api_connections", "kubevirt_virt_api_connections_ended_total");
     connection_metrics(&is, page, open, ended);
-    page.family("kubevirt_virt_api_requests_bytes").is(&[], is.held as f64);
-    page.family("kubevirt_virt_api_connections_total").is(&[], is.taken as f64);
-    page.family("kubevirt_virt_api_requests_cut_total").is(&[], is.cut as f64);
+    page.family("kubevirt_virt_api_requests_bytes").sample(&[], is.held as f64);
+    page.family("kubevirt_virt_api_connections_total").sample(&[], is.taken as f64);
+    page.family("kubevirt_virt_api_requests_cut_total").sample(&[], is.cut as f64);
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn it_tells_what_it_was_asked() {
-        let hook = Webhook::at("/virtualmachinereplicaset-validate").unwrap();
+        let hook = Webhook::find_by_path("/virtualmachinereplicaset-validate").unwrap();
         let request = Request { operation: Operation::Delete, ..Request::default() };
         let refusal = AdmissionResponse::no(vec![Fault::new("spec", Reason::Invalid, "no")]);
         for answer in [Some(&refusal), Some(&AdmissionResponse::yes()), None, None] {

@@ -8,7 +8,7 @@ mod tests {
     use crate::routes::Routes;
     use crate::workloads::tests::deletion;
     use cluster_model::objects::Program;
-    use cluster_model::objects::rights::each;
+    use cluster_model::objects::rights::all_rights;
     use cluster_model::webhooks::Webhook;
     use kit::ApiServer;
     use serde_json::json;
@@ -36,7 +36,7 @@ mod tests {
         let routes = Routes::new(live, Health::default(), server.client(), server.client());
         assert!(
             serve::authentication::Gate::new(server.client())
-                .may_read(
+                .check_access(
                     &kit::monitors_request(),
                     serve::transport::Peer::of(std::net::Ipv4Addr::LOCALHOST.into())
                 )
@@ -45,15 +45,15 @@ mod tests {
         );
         // Reviews that need requests to the API server. The first one finds no workload, and asks about all kinds.
         let review = async |path: &str, review: String| {
-            let answer = routes.answer_to(Webhook::at(path).unwrap(), peer(1), review, false).await;
+            let answer = routes.answer_to(Webhook::find_by_path(path).unwrap(), peer(1), review, false).await;
             assert!(answer.status().is_success(), "{path}: {answer:?}");
         };
         review("/kubevirt-validate-delete", deletion()).await;
-        objects("External").into_iter().for_each(|(path, object)| server.has(&path, object));
+        objects("External").into_iter().for_each(|(path, object)| server.put(&path, object));
         review("/pod-eviction-validate", eviction(false)).await;
         review("/datavolume-mutate", clone()).await;
         let (all, asked) =
-            (each(Program::Api).collect::<BTreeSet<_>>(), BTreeSet::from(subresources::RIGHTS));
+            (all_rights(Program::Api).collect::<BTreeSet<_>>(), BTreeSet::from(subresources::RIGHTS));
         server.until_used(&(&all - &asked)).await;
         task.abort();
         server.kept_to(Program::Api);

@@ -3,7 +3,7 @@
 //!
 //! An address has no limit of its own, since all API servers may share one behind a Service. Addresses that
 //! fill all places cannot keep out one that has fewer. Nor do they come first: one review of each address is
-//! in line, and its others wait for it ([`WaitingPlace::is_first`]).
+//! in line, and its others wait for it ([`WaitingPlace::wait_for_turn`]).
 
 use serve::transport::Peer;
 use std::collections::{BTreeMap, HashMap};
@@ -89,12 +89,12 @@ impl Occupancy {
 
 impl WaitingPlace<'_> {
     /// Waits until the place was given to another address.
-    pub(super) async fn is_gone(&self) {
+    pub(super) async fn wait_until_taken(&self) {
         self.gone.notified().await;
     }
 
     /// Waits until this review is the first of its address, which it stays until the guard is dropped.
-    pub(super) async fn is_first(&self) -> First<'_, ()> {
+    pub(super) async fn wait_for_turn(&self) -> First<'_, ()> {
         self.line.lock().await
     }
 }
@@ -116,7 +116,8 @@ mod tests {
 
     /// Indexes of the places that were given to other addresses.
     fn gone(places: &[WaitingPlace<'_>]) -> Vec<usize> {
-        let is_gone = |(at, place): (usize, &WaitingPlace<'_>)| place.is_gone().now_or_never().map(|()| at);
+        let is_gone =
+            |(at, place): (usize, &WaitingPlace<'_>)| place.wait_until_taken().now_or_never().map(|()| at);
         places.iter().enumerate().filter_map(is_gone).collect()
     }
 

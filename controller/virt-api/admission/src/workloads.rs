@@ -130,7 +130,7 @@ pub(super) mod tests {
         let time = all().await;
         assert!(time >= 2 * PAUSE, "all after {time:?}");
         // … and if it is slower than the pause, lists do not overlap.
-        server.takes(PAUSE);
+        server.delay_by(PAUSE);
         all().await;
         assert_eq!(server.most_at_once(), 1);
     }
@@ -145,7 +145,7 @@ pub(super) mod tests {
             routes.answer_to(hook, peer(1), deletion(), false).await;
             assert_eq!(server.count(), 0, "{}", hook.path);
         }
-        let hook = Webhook::at("/kubevirt-validate-delete").unwrap();
+        let hook = Webhook::find_by_path("/kubevirt-validate-delete").unwrap();
         let goes = deletion().replace("BlockUninstallIfWorkloadsExist", "RemoveWorkloads");
         routes.answer_to(hook, peer(1), goes, false).await;
         assert_eq!(server.count(), 0);
@@ -159,7 +159,7 @@ pub(super) mod tests {
         let server = ApiServer::default();
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
         let routes = Routes::new(live, Health::default(), server.client(), server.client());
-        let hook = Webhook::at("/cdi-validate").unwrap();
+        let hook = Webhook::find_by_path("/cdi-validate").unwrap();
         let mut review: serde_json::Value = serde_json::from_str(&deletion()).unwrap();
         review["request"]["oldObject"]["status"] = json!({"phase": "Deployed"});
         routes.answer_to(hook, peer(1), review.to_string(), false).await;
@@ -171,7 +171,7 @@ pub(super) mod tests {
         let server = ApiServer::default();
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
         let routes = Routes::new(live, Health::default(), server.client(), server.client());
-        let hook = Webhook::at("/kubevirt-validate-delete").unwrap();
+        let hook = Webhook::find_by_path("/kubevirt-validate-delete").unwrap();
         let answers = (0..50).map(|_| routes.answer_to(hook, peer(1), deletion(), false));
         let mut allowed = 0;
         for answer in futures_util::future::join_all(answers).await {

@@ -14,7 +14,7 @@
 use crate::refusal::with_json_text;
 use crate::upload_token;
 use api::architecture::go_name;
-use cluster_model::subresources::{Action, GROUP, Method, Of, SUBRESOURCES, Subresource, VERSIONS};
+use cluster_model::subresources::{Action, GROUP, Method, Parent, SUBRESOURCES, Subresource, VERSIONS};
 use http::StatusCode;
 use hyper::body::Bytes;
 use serde_json::{Map, Value, json};
@@ -105,10 +105,10 @@ fn resources(version: &str) -> Value {
 }
 
 fn kind(one: &Subresource) -> &'static str {
-    match one.of {
-        Of::VirtualMachine => "VirtualMachine",
-        Of::VirtualMachineInstance => "VirtualMachineInstance",
-        Of::Group => "",
+    match one.parent {
+        Parent::VirtualMachine => "VirtualMachine",
+        Parent::VirtualMachineInstance => "VirtualMachineInstance",
+        Parent::Group => "",
     }
 }
 
@@ -158,7 +158,7 @@ fn path(version: &str, one: &Subresource, parameter: &impl Fn(&str) -> Value) ->
         path.push_str("/namespaces/{namespace}");
         parameters.push(parameter("namespace"));
     }
-    if let Some(plural) = one.of.plural() {
+    if let Some(plural) = one.parent.plural() {
         path.push_str(&format!("/{plural}/{{name}}"));
         parameters.push(parameter("name"));
     }

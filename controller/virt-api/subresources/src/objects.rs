@@ -209,7 +209,7 @@ mod tests {
     #[tokio::test]
     async fn a_vm_is_changed_by_the_rights_that_are_declared() {
         let server = ApiServer::default();
-        server.has(
+        server.put(
             VM,
             json!({
                 "metadata": {"name": "web"},
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(vm.run_strategy(), api::vm::RunStrategy::Always);
         assert!(vm.status.unwrap().start_failure.is_none());
 
-        server.has(VMI, json!({"metadata": {"name": "web"}, "spec": {}, "status": {"phase": "Running"}}));
+        server.put(VMI, json!({"metadata": {"name": "web"}, "spec": {}, "status": {"phase": "Running"}}));
         let stops = StopOptions { grace_period: Some(0), ..StopOptions::default() };
         objects.change("n", "web", &[], |found| stop(&found.vm, found.vmi.as_ref(), &stops)).await.unwrap();
         assert_eq!(objects.vm("n", "web").await.unwrap().run_strategy(), api::vm::RunStrategy::Halted);
@@ -270,7 +270,7 @@ mod tests {
         let options = EvacuateCancelOptions::default();
         objects.cancel_evacuation("n", "web", &options).await.unwrap();
         let status = json!({"nodeName": "node1", "evacuationNodeName": "node1"});
-        server.has(VMI, json!({"metadata": {"name": "web"}, "spec": {}, "status": status}));
+        server.put(VMI, json!({"metadata": {"name": "web"}, "spec": {}, "status": status}));
         let other = EvacuateCancelOptions { evacuation_node_name: "node2".into(), ..options.clone() };
         let refused = objects.cancel_evacuation("n", "web", &other).await.unwrap_err();
         assert_eq!(refused.status, 409);

@@ -60,7 +60,7 @@ impl Aggregation {
     /// Watches the ConfigMap for ever.
     pub async fn keep(&self, client: kube::Client) {
         let (to, mut seen) = mpsc::channel(4);
-        let which = WatchTarget::only(Kind::ConfigMap, AGGREGATION.0, AGGREGATION.1);
+        let which = WatchTarget::for_object(Kind::ConfigMap, AGGREGATION.0, AGGREGATION.1);
         tokio::join!(watch::follow(client, which, to), async {
             while let Some(event) = seen.recv().await {
                 if let WatchMessage::Only(_, Some(object)) | WatchMessage::Changed(_, object) = event {
@@ -103,7 +103,7 @@ impl Aggregation {
                 "request is not authenticated: only the API server may make requests here, with its client certificate",
             ));
         };
-        let name = Certificate::of(client.der()).and_then(|certificate| certificate.name);
+        let name = Certificate::from_der(client.der()).and_then(|certificate| certificate.name);
         if !terms.permits(name.as_deref()) {
             let name = name.unwrap_or_else(|| "(none)".to_owned());
             return Err(Refusal::unauthorized(format!(

@@ -3,7 +3,7 @@
 
 use crate::refusal::{Refusal, Result, Subject};
 use cluster_model::objects::names::is_name;
-use cluster_model::subresources::{GROUP, Of, Subresource, VERSIONS, find};
+use cluster_model::subresources::{GROUP, Parent, Subresource, VERSIONS, find};
 
 /// A request for a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,19 +36,19 @@ impl<'a> Route<'a> {
 
     /// The resource in a SubjectAccessReview.
     pub(crate) fn of_resource(&self) -> &'static str {
-        self.subresource.of.plural().unwrap_or(self.subresource.path)
+        self.subresource.parent.plural().unwrap_or(self.subresource.path)
     }
 
     /// The subresource in a SubjectAccessReview.
     pub(crate) fn of_subresource(&self) -> &'static str {
-        if self.subresource.of == Of::Group { "" } else { self.subresource.path }
+        if self.subresource.parent == Parent::Group { "" } else { self.subresource.path }
     }
 
     /// The object in messages.
     pub(crate) fn subject(&self) -> Subject<'a> {
-        let kind = match self.subresource.of {
-            Of::VirtualMachine => "virtualmachine",
-            Of::VirtualMachineInstance | Of::Group => "virtualmachineinstance",
+        let kind = match self.subresource.parent {
+            Parent::VirtualMachine => "virtualmachine",
+            Parent::VirtualMachineInstance | Parent::Group => "virtualmachineinstance",
         };
         Subject { kind, name: self.name }
     }
@@ -61,12 +61,12 @@ fn read(path: &str) -> Option<Route<'_>> {
         return None;
     }
     let Some(path) = path.strip_prefix("namespaces/") else {
-        let (subresource, rest) = find(Of::Group, path).filter(|(found, _)| !found.is_namespaced())?;
+        let (subresource, rest) = find(Parent::Group, path).filter(|(found, _)| !found.is_namespaced())?;
         return Some(Route { version, namespace: "", name: "", subresource, rest });
     };
     let (namespace, path) = path.split_once('/')?;
     is_name(namespace).then_some(())?;
-    if let Some((subresource, rest)) = find(Of::Group, path) {
+    if let Some((subresource, rest)) = find(Parent::Group, path) {
         return subresource.is_namespaced().then_some(Route {
             version,
             namespace,
@@ -76,7 +76,7 @@ fn read(path: &str) -> Option<Route<'_>> {
         });
     }
     let (plural, path) = path.split_once('/')?;
-    let of = [Of::VirtualMachine, Of::VirtualMachineInstance]
+    let of = [Parent::VirtualMachine, Parent::VirtualMachineInstance]
         .into_iter()
         .find(|of| of.plural() == Some(plural))?;
     let (name, path) = path.split_once('/')?;

@@ -27,7 +27,7 @@ use api::duration::Duration;
 use api::launcher::{Freeze, LONGEST_FREEZE, Request};
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
-use cluster_model::subresources::{Action, GROUP, Of};
+use cluster_model::subresources::{Action, GROUP, Parent};
 use http::{Method, Response, StatusCode};
 use hyper::body::Bytes;
 use serde::Deserialize;
@@ -139,7 +139,7 @@ impl Routes {
             _ => {}
         }
         let unserved = unserved::instead(route.subresource);
-        if let (Of::Group, Some(instead)) = (route.subresource.of, unserved) {
+        if let (Parent::Group, Some(instead)) = (route.subresource.parent, unserved) {
             // virtctl does not parse a Status here.
             return Err(Refusal::not_served(&route.subject_of_api(), instead).into_text());
         }
@@ -151,9 +151,9 @@ impl Routes {
             self.exists(&route).await?;
             return Err(Refusal::not_served(&route.subject_of_api(), instead));
         }
-        match route.subresource.of {
-            Of::VirtualMachine => self.of_vm(asked, &route).await,
-            Of::VirtualMachineInstance => {
+        match route.subresource.parent {
+            Parent::VirtualMachine => self.of_vm(asked, &route).await,
+            Parent::VirtualMachineInstance => {
                 let vmi = self.objects.vmi(route.namespace, route.name).await;
                 let vmi = vmi.map_err(|refused| match route.subresource.action {
                     // Upstream's clients parse only text in refusals of these requests.
@@ -164,7 +164,7 @@ impl Routes {
                 })?;
                 self.of_vmi(asked, &route, &vmi).await
             }
-            Of::Group => {
+            Parent::Group => {
                 let vm = vm_of(body::read::<Value>(asked, LARGEST).await?, &route)?;
                 shown(&sizes::expanded(&self.objects, &vm, Refusal::bad_request).await?)
             }
@@ -303,8 +303,8 @@ impl Routes {
 
     /// Checks that the object of a path exists.
     async fn exists(&self, route: &Route<'_>) -> Result<()> {
-        match route.subresource.of {
-            Of::VirtualMachine => self.objects.vm(route.namespace, route.name).await.map(drop),
+        match route.subresource.parent {
+            Parent::VirtualMachine => self.objects.vm(route.namespace, route.name).await.map(drop),
             _ => self.objects.vmi(route.namespace, route.name).await.map(drop),
         }
     }

@@ -83,13 +83,13 @@ impl Sessions {
             let mut family = page.family(metric(action));
             for ((name, (namespace, vmi)), count) in &self.open {
                 if *name == metric(action) {
-                    family.is(&[("namespace", namespace), ("vmi", vmi)], *count as f64);
+                    family.sample(&[("namespace", namespace), ("vmi", vmi)], *count as f64);
                 }
             }
         }
         let mut family = page.family("kubevirt_vmi_last_api_connection_timestamp_seconds");
         for ((namespace, vmi), at) in &self.last {
-            family.is(&[("namespace", namespace), ("vmi", vmi)], at.as_second() as f64);
+            family.sample(&[("namespace", namespace), ("vmi", vmi)], at.as_second() as f64);
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) async fn expanded(
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
         let spec = spec(objects, vm, &matcher, told).await?;
         let why = |why: String| told(format!("{} cannot be used: {why}", matcher.name));
-        given.take(matcher.role, spec).map_err(why)?;
+        given.set(matcher.role, spec).map_err(why)?;
     }
     let mut expanded = vm.clone();
     if let Some(template) = &vm.spec.template {
@@ -103,18 +103,18 @@ mod tests {
         let server = ApiServer::default();
         let objects = Objects::new(server.client());
         let group = "/apis/instancetype.kubevirt.io/v1beta1";
-        server.has(
+        server.put(
             &format!("{group}/virtualmachineclusterinstancetypes/small"),
             json!({"metadata": {"name": "small"}, "spec": size("1Gi")}),
         );
         let kind = "VirtualMachineInstancetype";
         let data =
             json!({"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": kind, "spec": size("2Gi")});
-        server.has(
+        server.put(
             "/apis/apps/v1/namespaces/n/controllerrevisions/kept",
             json!({"metadata": {"name": "kept"}, "data": data}),
         );
-        server.has(
+        server.put(
             "/apis/apps/v1/namespaces/n/controllerrevisions/theirs",
             json!({"metadata": {"name": "theirs"}, "data": {"spec": {"template": {"secret": "s3cret"}}}}),
         );

@@ -30,28 +30,28 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
             if phase(vmi) == Phase::Failed {
                 return Err(Refusal::conflict(subject(vmi), "VMI is in failed status"));
             }
-            is_running_or(vmi, || Refusal::bad_request("VMI is not running"))
+            check_running_or(vmi, || Refusal::bad_request("VMI is not running"))
         }
         Action::Vnc | Action::Screenshot => {
             if devices.autoattach_graphics_device == Some(false) {
                 return Err(Refusal::bad_request("No graphics devices are present."));
             }
-            is_running_or(vmi, || Refusal::bad_request("VMI is not running"))
+            check_running_or(vmi, || Refusal::bad_request("VMI is not running"))
         }
         Action::UsbRedir => {
             if devices.client_passthrough.is_none() {
                 return Err(Refusal::conflict(subject(vmi), "Not configured with USB Redirection"));
             }
-            is_running_or(vmi, || Refusal::bad_request("VMI is not running"))
+            check_running_or(vmi, || Refusal::bad_request("VMI is not running"))
         }
         Action::PortForward => {
             if is(vmi, &ConditionType::Paused) {
                 return Err(Refusal::conflict(subject(vmi), "VMI is paused"));
             }
-            is_running(vmi, "VMI is not running")
+            check_running(vmi, "VMI is not running")
         }
         Action::Pause => {
-            is_running(vmi, "VM is not running")?;
+            check_running(vmi, "VM is not running")?;
             let probe = vmi.spec.liveness_probe.as_ref();
             if probe.is_some_and(|probe| probe.guest_agent_ping.is_none()) {
                 let why = "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported";
@@ -63,14 +63,14 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
             }
         }
         Action::Unpause => {
-            is_running(vmi, "VMI is not running")?;
+            check_running(vmi, "VMI is not running")?;
             match is(vmi, &ConditionType::Paused) {
                 true => Ok(()),
                 false => Err(Refusal::conflict(subject(vmi), "VMI is not paused")),
             }
         }
         Action::SoftReboot => {
-            is_running(vmi, "VMI is not running")?;
+            check_running(vmi, "VMI is not running")?;
             if is(vmi, &ConditionType::Paused) {
                 return Err(Refusal::conflict(subject(vmi), "VMI is paused"));
             }
@@ -86,12 +86,12 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
         }
         Action::Reset => {
             let why = format!("Failed to reset non-running VMI with phase {}", phase(vmi));
-            is_running(vmi, &why)
+            check_running(vmi, &why)
         }
-        Action::Freeze => is_running(vmi, "VM is not running"),
-        Action::Unfreeze | Action::Stats => is_running(vmi, "VMI is not running"),
+        Action::Freeze => check_running(vmi, "VM is not running"),
+        Action::Unfreeze | Action::Stats => check_running(vmi, "VMI is not running"),
         Action::GuestOsInfo | Action::UserList | Action::FilesystemList => {
-            is_running(vmi, "VMI is not running").map_err(Refusal::into_guest_text)?;
+            check_running(vmi, "VMI is not running").map_err(Refusal::into_guest_text)?;
             match is(vmi, &ConditionType::AgentConnected) {
                 true => Ok(()),
                 false => {
@@ -104,11 +104,11 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
     }
 }
 
-fn is_running(vmi: &VirtualMachineInstance, why: &str) -> Result<()> {
-    is_running_or(vmi, || Refusal::conflict(subject(vmi), why))
+fn check_running(vmi: &VirtualMachineInstance, why: &str) -> Result<()> {
+    check_running_or(vmi, || Refusal::conflict(subject(vmi), why))
 }
 
-fn is_running_or(vmi: &VirtualMachineInstance, refused: impl FnOnce() -> Refusal) -> Result<()> {
+fn check_running_or(vmi: &VirtualMachineInstance, refused: impl FnOnce() -> Refusal) -> Result<()> {
     if phase(vmi) == Phase::Running { Ok(()) } else { Err(refused()) }
 }
 

@@ -44,7 +44,7 @@ async fn certificates_change_and_no_console_ends() {
     let (next, front) = (Authority::new(), Authority::new());
     let both = format!("{}{}", next.pem, scene.ours.pem);
     scene.handler.authorities.take(&both).unwrap();
-    scene.api.has(&bundle(), json!({"data": {BUNDLE: both}}));
+    scene.api.put(&bundle(), json!({"data": {BUNDLE: both}}));
     shows(&scene.api, &next);
     believes(&scene.api, &front);
     let new = Client::new(to, next.roots(), Some(&front.client(AGGREGATOR)));
@@ -64,7 +64,7 @@ async fn certificates_change_and_no_console_ends() {
     // virt-handler follows, and the old CA is removed.
     scene.handler.shown.take(&next.signs(HANDLER, &[ServerAuth]).secret()).unwrap();
     scene.handler.authorities.take(&next.pem).unwrap();
-    scene.api.has(&bundle(), json!({"data": {BUNDLE: next.pem}}));
+    scene.api.put(&bundle(), json!({"data": {BUNDLE: next.pem}}));
     let mut third = opens(&new, "echo").await;
     third.says("login: ").await;
     for console in [&mut first, &mut second, &mut third] {

@@ -46,9 +46,9 @@ impl Scene {
         api.permits(|spec| spec["user"] == ANN);
         let handler = VirtHandler::begin(&ours, &ours.signs(HANDLER, &[ServerAuth])).await;
         shows(&api, &ours);
-        api.has(&bundle(), json!({"data": {BUNDLE: ours.pem}}));
+        api.put(&bundle(), json!({"data": {BUNDLE: ours.pem}}));
         believes(&api, &front);
-        api.has(
+        api.put(
             SLICE,
             json!({
                 "metadata": {"labels": {"kubernetes.io/service-name": "virt-handler"}},
@@ -77,7 +77,7 @@ impl Scene {
             "spec": {"domain": {"devices": {}}},
             "status": {"phase": "Running", "nodeName": "node1"},
         });
-        self.api.has(&format!("/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/{name}"), vmi);
+        self.api.put(&format!("/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/{name}"), vmi);
     }
 
     /// The same, with a guest at this address.
@@ -90,12 +90,12 @@ impl Scene {
                 "interfaces": [{"name": "default", "ipAddress": address.to_string()}],
             },
         });
-        self.api.has(&format!("/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/{name}"), vmi);
+        self.api.put(&format!("/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/{name}"), vmi);
     }
 
     /// Creates a halted VM.
     pub(crate) fn halts(&self) {
-        self.api.has(VM, json!({"spec": {"runStrategy": "Halted", "template": {"spec": {"domain": {}}}}}));
+        self.api.put(VM, json!({"spec": {"runStrategy": "Halted", "template": {"spec": {"domain": {}}}}}));
     }
 
     /// Starts a VM as an honest user, and asserts the effect. Prints the occasion and the time that it took.
@@ -135,7 +135,7 @@ pub(crate) fn shows(api: &ApiServer, authority: &Authority) {
     let path = format!("/api/v1/namespaces/kubevirt/secrets/{}", API.secret);
     let mut secret = authority.signs(VIRT_API, &[ServerAuth, ClientAuth]).secret();
     secret["data"][FIELD] = json!(STANDARD.encode(SEGMENTS.join("\n")));
-    api.has(&path, secret);
+    api.put(&path, secret);
 }
 
 /// Gives the aggregator a certificate of this CA.
@@ -150,5 +150,5 @@ pub(crate) fn believes(api: &ApiServer, authority: &Authority) {
         "requestheader-uid-headers": list(&["X-Remote-Uid"]),
         "requestheader-extra-headers-prefix": list(&["X-Remote-Extra-"]),
     });
-    api.has(&format!("/api/v1/namespaces/{namespace}/configmaps/{name}"), json!({"data": data}));
+    api.put(&format!("/api/v1/namespaces/{namespace}/configmaps/{name}"), json!({"data": data}));
 }

@@ -157,7 +157,9 @@ async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value
     loop {
         let vmi = read(object.clone()).map_err(|e| e.chain())?;
         if begins {
-            handler.tell(&vmi.metadata, &Event::normal("Created", "VirtualMachineInstance defined.")).await;
+            handler
+                .record_event(&vmi.metadata, &Event::normal("Created", "VirtualMachineInstance defined."))
+                .await;
             begins = false;
         }
         let interfaces = std::slice::from_ref(&interface);
@@ -172,7 +174,7 @@ async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value
         let change = patch(vmi.status.as_ref(), &status).unwrap_or_default();
         if handler.change(&vmi.metadata, &change).await.map_err(|e| e.chain())?.is_some() {
             for event in &plan.events {
-                handler.tell(&vmi.metadata, event).await;
+                handler.record_event(&vmi.metadata, event).await;
             }
             return Ok(());
         }

@@ -8,10 +8,10 @@
 //!                       all of cdi.kubevirt.io is left to it  foreign
 //! ```
 //!
-//! **Flow.** If no CDI object exists, `cdi` is created while there is a KubeVirt object ([`missing`]). Of
+//! **Flow.** If no CDI object exists, `cdi` is created while there is a KubeVirt object ([`create_if_missing`]). Of
 //! several the oldest counts; the others are in the phase `Error`. `spec.config` becomes the spec of the
 //! CDIConfig ([`config`]).
-//! **[`serves`] tells if this installation fills disks.** It does not while another CDI operator works in the
+//! **[`fills_disks`] tells if this installation fills disks.** It does not while another CDI operator works in the
 //! cluster, and not after the CDI object was removed. Then virt-controller writes to no DataVolume,
 //! DataImportCron, DataSource and StorageProfile, and the webhooks and the API of uploads are left to the
 //! other operator. The condition `DataVolumesServed` of the KubeVirt object says so.
@@ -27,7 +27,7 @@ mod tests;
 pub(crate) use foreign::other_operator;
 pub(crate) use removal::FINALIZER;
 
-use crate::installation::{self, say, served, stays};
+use crate::installation::{self, is_wanted, served_condition, set_conditions};
 use api::cdi::CONFIG;
 use api::cdi::annotations::CONFIG_AUTHORITY;
 use api::cdi::served::{unserved, unserved_config};
@@ -41,7 +41,7 @@ use serde_json::{Value, json};
 const PROGRAMS: [&str; 3] = ["virt-controller", "virt-api", "cdi-uploadproxy"];
 
 /// Disks are filled by us.
-pub(crate) fn serves(world: &World) -> bool {
+pub(crate) fn fills_disks(world: &World) -> bool {
     why_not(world).is_none()
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn why_not(world: &World) -> Option<(&'static str, String)> {
             ),
         ));
     }
-    if world.installed_cdi().is_some() || removal::waits(world) {
+    if world.installed_cdi().is_some() || removal::waits_for_data_volumes(world) {
         return None;
     }
     let is_gone = world.cdis.all().next().is_some() || removal::note(world).is_some();
@@ -67,7 +67,7 @@ pub(crate) fn why_not(world: &World) -> Option<(&'static str, String)> {
 }
 
 /// Creates the CDI object, unless one exists or was removed.
-pub(crate) fn missing(world: &World) -> Plan {
+pub(crate) fn create_if_missing(world: &World) -> Plan {
     let mut plan = Plan::default();
     if world.cdis.all().next().is_none() && removal::note(world).is_none() && other_operator(world).is_none()
     {
@@ -79,7 +79,7 @@ pub(crate) fn missing(world: &World) -> Plan {
         });
         // A new leader may already know that the object is gone, but not yet that it was removed on purpose.
         let note = Key::new(Kind::ConfigMap, world.facts.namespace.clone(), CDI_REMOVED);
-        plan.steps.push(Step::Absent { key: note, of: None });
+        plan.steps.push(Step::RequireAbsent { key: note, of: None });
         plan.create(Key::new(Kind::CDI, "", CDI), object);
     }
     plan
@@ -101,13 +101,13 @@ pub(crate) fn config(world: &World) -> Option<Value> {
 /// Plan for the CDI object.
 pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let is_ours = world.permitted().is_some() && stays(world);
+    let is_ours = world.permissions().is_some() && is_wanted(world);
     let Some(object) = world.cdis.get("", name) else {
-        return if is_ours { missing(world) } else { plan };
+        return if is_ours { create_if_missing(world) } else { plan };
     };
     if other_operator(world).is_some() || !is_ours {
         // Our conditions stay until the other operator writes its own. Our finalizer goes.
-        removal::let_go(object, &mut plan);
+        removal::plan_release(object, &mut plan);
         return plan;
     }
     if object.meta.deletion_timestamp.is_some() {
@@ -118,7 +118,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
         plan.delete(key(Kind::ConfigMap, &note.meta), &note.meta);
     }
     let mut next = object.object.clone();
-    removal::hold(object, &mut next);
+    removal::add_finalizer(object, &mut next);
     let first = world.installed_cdi().filter(|first| first.meta.name != object.meta.name);
     match first {
         Some(first) => say_unwanted(&mut next, first, now),
@@ -130,7 +130,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
 
 /// Status in the form of upstream's operator SDK, for the object that counts.
 fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
-    let missing = installation::missing(world, &PROGRAMS, &[]);
+    let missing = installation::unready_components(world, &PROGRAMS, &[]);
     let status = &mut next["status"];
     let target = installation::target(world);
     // The phase `Deployed` stays. Components that are missing for a while show in the conditions.
@@ -159,8 +159,8 @@ fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
             found
         },
     ));
-    let (is_served, word, named) = served(&without_effect);
-    say::<String>(
+    let (is_served, word, named) = served_condition(&without_effect);
+    set_conditions::<String>(
         next,
         &[
             ("Available", available, reason, message),
@@ -178,5 +178,5 @@ fn say_unwanted(next: &mut Value, first: &Plain, now: Timestamp) {
     let message = format!("CDI {first} is in use, and a cluster has only one CDI object: delete this one");
     next["status"]["phase"] = json!("Error");
     let says = [("Available", "False"), ("Progressing", "False"), ("Degraded", "True")];
-    say::<String>(next, &says.map(|(kind, value)| (kind, value, "UnwantedCDI", &*message)), now);
+    set_conditions::<String>(next, &says.map(|(kind, value)| (kind, value, "UnwantedCDI", &*message)), now);
 }

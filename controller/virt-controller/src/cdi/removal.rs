@@ -9,7 +9,7 @@
 //! KubeVirt object needs them too. virt-api's webhook refuses such a deletion earlier; a deletion that
 //! bypassed the webhook waits here.
 
-use crate::installation::say;
+use crate::installation::set_conditions;
 use cluster_model::issue::LABEL;
 use cluster_model::objects::{CDI_REMOVED, IndexKey, Key, Kind, Plain, Pod, Work, World, key};
 use cluster_model::plan::Plan;
@@ -30,7 +30,7 @@ pub(super) fn note(world: &World) -> Option<&Plain> {
 }
 
 /// An object that is being deleted waits for DataVolumes.
-pub(super) fn waits(world: &World) -> bool {
+pub(super) fn waits_for_data_volumes(world: &World) -> bool {
     let has_volumes = world.data_volumes.all().next().is_some();
     has_volumes && world.cdis.all().any(|object| is_held(object) && blocks(object))
 }
@@ -44,7 +44,7 @@ fn is_held(object: &Plain) -> bool {
 }
 
 /// Adds our finalizer to the change, unless the object has it.
-pub(super) fn hold(object: &Plain, next: &mut Value) {
+pub(super) fn add_finalizer(object: &Plain, next: &mut Value) {
     if !is_held(object) {
         let all: Vec<&str> = object.meta.finalizers.iter().map(String::as_str).chain([FINALIZER]).collect();
         next["metadata"]["finalizers"] = json!(all);
@@ -52,7 +52,7 @@ pub(super) fn hold(object: &Plain, next: &mut Value) {
 }
 
 /// Holds it no more.
-pub(super) fn let_go(object: &Plain, plan: &mut Plan) {
+pub(super) fn plan_release(object: &Plain, plan: &mut Plan) {
     if is_held(object) {
         let mut next = object.object.clone();
         release(object, &mut next);
@@ -78,11 +78,11 @@ pub(super) fn decide(world: &World, object: &Plain, now: Timestamp) -> Plan {
     if is_last && blocks(object) && volumes > 0 {
         let message = format!(
             "{} exist, and spec.uninstallStrategy is BlockUninstallIfWorkloadsExist: delete them, or change it.",
-            shown(world, volumes)
+            list_names(world, volumes)
         );
         let mut before = object.object["status"]["conditions"].as_array().into_iter().flatten();
         if !before.any(|condition| condition["reason"] == "WorkloadsExist") {
-            plan.tell(Kind::CDI, &object.meta, true, "WorkloadsExist", message.clone());
+            plan.record_event(Kind::CDI, &object.meta, true, "WorkloadsExist", message.clone());
         }
         say_going(&mut next, "False", "WorkloadsExist", &message, now);
         plan.update(Kind::CDI, &object.meta, &object.object, &next, false);
@@ -117,9 +117,9 @@ pub(super) fn decide(world: &World, object: &Plain, now: Timestamp) -> Plan {
 
 /// Pods that fill disks, serve clones and poll. Pods of exports do not belong to CDI.
 fn workers(world: &World) -> Vec<&Pod> {
-    let all = world.marked(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+    let all = world.indexed_by(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
     let goes = |pod: &&Pod| {
-        polls::is_poller(&pod.meta) || Work::of(&pod.meta).is_some_and(|work| work != Work::Export)
+        polls::is_poller(&pod.meta) || Work::from_pod(&pod.meta).is_some_and(|work| work != Work::Export)
     };
     all.filter(goes).collect()
 }
@@ -131,10 +131,10 @@ fn say_going(next: &mut Value, goes_on: &'static str, reason: &'static str, mess
         ("Progressing", goes_on, reason, message),
         ("Degraded", "True", reason, message),
     ];
-    say::<String>(next, &says, now);
+    set_conditions::<String>(next, &says, now);
 }
 
-fn shown(world: &World, count: usize) -> String {
+fn list_names(world: &World, count: usize) -> String {
     let first = world.data_volumes.all().take(NAMED);
     let names: Vec<String> =
         first.map(|volume| key(Kind::DataVolume, &volume.metadata).to_string()).collect();

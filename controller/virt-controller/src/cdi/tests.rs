@@ -19,7 +19,7 @@ fn note_key() -> Key {
 
 /// An installation that has just begun.
 fn begin() -> Sim {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     sim.put(Kind::KubeVirt, crate::sim::kubevirt(json!({})));
     sim.settle();
     sim
@@ -119,7 +119,7 @@ fn its_settings_become_those_of_the_cdiconfig() {
 #[test]
 fn a_second_one_is_in_error_and_the_first_counts() {
     let mut sim = begin();
-    sim.later(60);
+    sim.advance(60);
     let second =
         sim.put(Kind::CDI, json!({"metadata": {"name": "a"}, "spec": {"cloneStrategyOverride": "copy"}}));
     sim.settle();
@@ -131,7 +131,7 @@ fn a_second_one_is_in_error_and_the_first_counts() {
     sim.delete(&second);
     sim.settle();
     assert!(!sim.objects.contains_key(&second) && !sim.objects.contains_key(&note_key()));
-    assert!(serves(&sim.world));
+    assert!(fills_disks(&sim.world));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn one_that_blocks_waits_for_datavolumes_which_are_filled_meanwhile() {
     assert_eq!((status, reason), both("False", "WorkloadsExist"));
     assert!(message.starts_with("DataVolume n/a exist, "), "{message}");
     assert_eq!(sim.get(&key())["status"]["phase"], "Deleting");
-    assert!(sim.objects.contains_key(&importer("a")) && serves(&sim.world));
+    assert!(sim.objects.contains_key(&importer("a")) && fills_disks(&sim.world));
     assert_eq!(sim.reasons().iter().filter(|reason| *reason == "WorkloadsExist").count(), 1);
     sim.vanish(&disk);
     sim.settle();
@@ -239,13 +239,13 @@ fn what_it_depends_on_touches_it() {
     for other in
         [kubevirt(), key(), Key::new(Kind::CDIConfig, "", CONFIG), Key::new(Kind::APIService, "", UPLOADS)]
     {
-        assert!(sim.world.touched(&other).contains(&key()), "{other}");
+        assert!(sim.world.dependents(&other).contains(&key()), "{other}");
     }
     for other in [key(), Key::new(Kind::APIService, "", UPLOADS), note_key()] {
-        assert!(sim.world.touched(&other).contains(&disk), "{other}");
+        assert!(sim.world.dependents(&other).contains(&disk), "{other}");
     }
     sim.delete(&key());
     for other in [disk, importer("a")] {
-        assert!(sim.world.touched(&other).contains(&key()), "{other}");
+        assert!(sim.world.dependents(&other).contains(&key()), "{other}");
     }
 }

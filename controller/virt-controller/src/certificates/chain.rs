@@ -11,7 +11,7 @@
 //! If no other authority is valid, no certificate of another one is in use, and the new one signs at once.
 
 use super::terms::Term;
-use super::{BEHIND, after, before, found, made, version, whole};
+use super::{BEHIND, created_at, find_secret, saturating_add, saturating_sub, truncate_to_seconds, version};
 use cluster_model::issue::{Issue, LABEL, Signer, Usage};
 use cluster_model::objects::certificate::{self, pem};
 use cluster_model::objects::{AUTHORITY, BUNDLE, Certificate, Key, Kind, Secret, World};
@@ -90,20 +90,20 @@ impl Chain {
         now: Timestamp,
         plan: &mut Plan,
     ) -> Option<Certificate> {
-        if let Some(certificate) = self.holds(world, now) {
-            let renew = term.renew(certificate).max(after(made(certificate), PAUSE));
+        if let Some(certificate) = self.current_authority(world, now) {
+            let renew = term.renew(certificate).max(saturating_add(created_at(certificate), PAUSE));
             if now < renew {
                 plan.look_again(renew);
                 return Some(certificate.clone());
             }
         }
-        let from = whole(before(now, BEHIND));
+        let from = truncate_to_seconds(saturating_sub(now, BEHIND));
         plan.issue(Issue {
             key: self.key(world),
-            version: version(found(world, self.secret).0),
+            version: version(find_secret(world, self.secret).0),
             name: self.name_of(from),
             from,
-            until: whole(after(now, term.length)),
+            until: truncate_to_seconds(saturating_add(now, term.length)),
             signer: None,
             has_paths: false,
         });
@@ -111,8 +111,8 @@ impl Chain {
     }
 
     /// The current authority. `None` if it has no key, is not valid now, or was not created by us.
-    pub(super) fn holds<'a>(&self, world: &'a World, now: Timestamp) -> Option<&'a Certificate> {
-        let (secret, certificate) = found(world, self.secret);
+    pub(super) fn current_authority<'a>(&self, world: &'a World, now: Timestamp) -> Option<&'a Certificate> {
+        let (secret, certificate) = find_secret(world, self.secret);
         let certificate = certificate.filter(|_| secret.is_some_and(|secret| secret.has_key))?;
         let is_ours = certificate.name.as_deref() == Some(&self.name_of(certificate.from));
         (is_ours && now < certificate.until).then_some(certificate)
@@ -128,7 +128,7 @@ impl Chain {
     }
 
     /// The authorities that others know of.
-    pub(super) fn known(&self, world: &World, now: Timestamp) -> Vec<Certificate> {
+    pub(super) fn published_authorities(&self, world: &World, now: Timestamp) -> Vec<Certificate> {
         let map = world.config_maps.get(&world.facts.namespace, self.bundle.0);
         let text = map.and_then(|map| map.object["data"][self.bundle.1].as_str()).unwrap_or_default();
         certificate::all(text).into_iter().filter(|certificate| certificate.until > now).collect()
@@ -137,17 +137,17 @@ impl Chain {
     /// Time from which an authority may sign: when it has been published long enough, or at once if it is the
     /// only one. Never before it is published.
     pub(super) fn spread_until(&self, world: &World, authority: &Certificate, now: Timestamp) -> Timestamp {
-        let known = self.known(world, now);
+        let known = self.published_authorities(world, now);
         let is_known = known.iter().any(|other| other.der == authority.der);
         match (is_known, known.len()) {
             (false, _) => Timestamp::MAX,
             (true, 1) => Timestamp::MIN,
-            (true, _) => after(made(authority), self.spread),
+            (true, _) => saturating_add(created_at(authority), self.spread),
         }
     }
 
     /// Makes known the authorities that hold, this one first. The text that others read.
-    pub(super) fn tell(
+    pub(super) fn publish(
         &self,
         world: &World,
         authority: &Certificate,
@@ -155,7 +155,7 @@ impl Chain {
         plan: &mut Plan,
     ) -> String {
         let mut all = vec![authority.clone()];
-        for other in self.known(world, now) {
+        for other in self.published_authorities(world, now) {
             if all.len() < MOST && !all.iter().any(|known| known.der == other.der) {
                 all.push(other);
             }
@@ -196,23 +196,27 @@ impl Chain {
         now: Timestamp,
         plan: &mut Plan,
     ) -> bool {
-        let (secret, certificate) = found(world, leaf.secret);
+        let (secret, certificate) = find_secret(world, leaf.secret);
         let certificate = certificate.filter(|_| secret.is_some_and(|secret| secret.has_key));
         let mut holds = false;
         if let Some(certificate) = certificate {
             holds = leaf.is_right(certificate, authority, now);
-            let by_another =
-                !holds && self.known(world, now).iter().any(|other| leaf.is_right(certificate, other, now));
+            let by_another = !holds
+                && self
+                    .published_authorities(world, now)
+                    .iter()
+                    .any(|other| leaf.is_right(certificate, other, now));
             let renew = match by_another {
                 // The new authority has to be known everywhere first.
-                true => after(made(authority), self.spread),
+                true => saturating_add(created_at(authority), self.spread),
                 false if holds => term.renew(certificate),
                 false => Timestamp::MIN,
             };
             holds |= by_another;
             let paths =
                 secret.filter(|_| leaf.has_paths).map(|secret| paths_due(world, secret, certificate, now));
-            let renew = paths.map_or(renew, |due| due.min(renew)).max(after(made(certificate), PAUSE));
+            let renew =
+                paths.map_or(renew, |due| due.min(renew)).max(saturating_add(created_at(certificate), PAUSE));
             if now < renew {
                 plan.look_again(renew);
                 return holds;
@@ -222,8 +226,8 @@ impl Chain {
             key: Key::new(Kind::Secret, &world.facts.namespace, leaf.secret),
             version: version(secret),
             name: leaf.name,
-            from: whole(before(now, BEHIND)).max(authority.from),
-            until: whole(after(now, term.length)).min(authority.until),
+            from: truncate_to_seconds(saturating_sub(now, BEHIND)).max(authority.from),
+            until: truncate_to_seconds(saturating_add(now, term.length)).min(authority.until),
             signer: Some(Signer {
                 key: self.key(world),
                 name: authority.name.clone().unwrap_or_default(),
@@ -240,10 +244,12 @@ impl Chain {
 /// virt-api answers paths without a segment. So the first segments come when that version is gone, and a
 /// while later plain paths are not answered any more.
 fn paths_due(world: &World, secret: &Secret, certificate: &Certificate, now: Timestamp) -> Timestamp {
-    match secret.paths.used() {
-        None if crate::installation::missing(world, &[API.program], &[]).is_some() => after(now, PLAIN),
+    match secret.paths.configured() {
+        None if crate::installation::unready_components(world, &[API.program], &[]).is_some() => {
+            saturating_add(now, PLAIN)
+        }
         None => Timestamp::MIN,
-        Some(_) if secret.paths.has_plain() => after(made(certificate), PLAIN),
+        Some(_) if secret.paths.has_plain() => saturating_add(created_at(certificate), PLAIN),
         Some(_) => Timestamp::MAX,
     }
 }

@@ -44,7 +44,7 @@ mod tests;
 pub(crate) mod uploads;
 mod webhooks;
 
-pub(crate) use webhooks::gone as webhooks_gone;
+pub(crate) use webhooks::are_deleted as webhooks_gone;
 
 /// The steps for the CDIConfig alone, without certificates.
 #[cfg(test)]
@@ -71,7 +71,7 @@ pub(crate) fn decide(world: &World, now: Timestamp) -> Plan {
         webhooks::take_away(world, &mut plan);
         return plan;
     };
-    let terms = Terms::of(&settings.object);
+    let terms = Terms::from_kubevirt(&settings.object);
     servers(world, &terms, now, &mut plan);
     uploads::decide(world, now, &mut plan);
     signing::decide(world, now, &mut plan);
@@ -81,7 +81,7 @@ pub(crate) fn decide(world: &World, now: Timestamp) -> Plan {
 /// The certificates of our programs, and the configurations that point to virt-api.
 fn servers(world: &World, terms: &Terms, now: Timestamp, plan: &mut Plan) {
     let Some(authority) = KUBEVIRT.authority(world, terms.authority, now, plan) else { return };
-    let bundle = KUBEVIRT.tell(world, &authority, now, plan);
+    let bundle = KUBEVIRT.publish(world, &authority, now, plan);
     let mut is_led = false;
     for one in SERVERS {
         let leaf = leaf(&one, &world.facts.namespace);
@@ -89,7 +89,7 @@ fn servers(world: &World, terms: &Terms, now: Timestamp, plan: &mut Plan) {
         is_led |= is_served && one.secret == API.secret;
     }
     if is_led {
-        webhooks::lead(world, &bundle, plan);
+        webhooks::plan_configurations(world, &bundle, plan);
     }
     if crate::cdi::other_operator(world).is_none() {
         config::decide(world, &bundle, plan);
@@ -105,7 +105,7 @@ fn leaf(server: &Server, namespace: &str) -> Leaf {
 }
 
 /// The Secret of this name, and the certificate in it.
-fn found<'a>(world: &'a World, name: &str) -> (Option<&'a Secret>, Option<&'a Certificate>) {
+fn find_secret<'a>(world: &'a World, name: &str) -> (Option<&'a Secret>, Option<&'a Certificate>) {
     let secret = world.secrets.get(&world.facts.namespace, name);
     (secret, secret.and_then(|secret| secret.certificate.as_ref()))
 }
@@ -114,21 +114,21 @@ fn version(secret: Option<&Secret>) -> Option<String> {
     secret.and_then(|secret| secret.meta.resource_version.clone())
 }
 
-fn after(time: Timestamp, span: SignedDuration) -> Timestamp {
+fn saturating_add(time: Timestamp, span: SignedDuration) -> Timestamp {
     time.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
-fn before(time: Timestamp, span: SignedDuration) -> Timestamp {
+fn saturating_sub(time: Timestamp, span: SignedDuration) -> Timestamp {
     time.checked_sub(span).unwrap_or(Timestamp::MIN)
 }
 
 /// Creation time of a certificate.
-fn made(certificate: &Certificate) -> Timestamp {
-    after(certificate.from, BEHIND)
+fn created_at(certificate: &Certificate) -> Timestamp {
+    saturating_add(certificate.from, BEHIND)
 }
 
 /// Certificates know whole seconds.
-fn whole(time: Timestamp) -> Timestamp {
+fn truncate_to_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 

@@ -17,7 +17,7 @@
 //! **Caveats.** A public key that another program has added to the ConfigMap is removed again. While the
 //! current key is new, it stays for up to KEPT.
 
-use super::{after, version};
+use super::{saturating_add, version};
 use api::meta::ObjectMeta;
 use cluster_model::issue::{IssueKey, KeyChange, LABEL};
 use cluster_model::objects::{Key, Kind, Plain, World, public_keys};
@@ -49,14 +49,14 @@ pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
         return issue(KeyChange::First);
     };
     let map = world.config_maps.get(namespace, SIGNING_KEY);
-    let known = known(map);
-    let since = since(&secret.meta, now);
-    let rotate = after(since, ROTATE);
+    let known = published_keys(map);
+    let since = last_changed(&secret.meta, now);
+    let rotate = saturating_add(since, ROTATE);
     match &secret.signs_next {
         None if now < rotate => plan.look_again(rotate),
         None => issue(KeyChange::Next),
         Some(next) if known.contains(next) => {
-            let from = after(map.map_or(now, |map| self::since(&map.meta, now)), SPREAD);
+            let from = saturating_add(map.map_or(now, |map| last_changed(&map.meta, now)), SPREAD);
             if now < from {
                 plan.look_again(from);
             } else {
@@ -68,7 +68,7 @@ pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
     }
     let mut all = vec![signs];
     all.extend(secret.signs_next.clone().filter(|next| *next != all[0]));
-    let forget = after(since, KEPT);
+    let forget = saturating_add(since, KEPT);
     // A key that succeeded another was published before it signed. A key that was not is a first key: the
     // previous one is lost, or was deleted because it leaked.
     if now < forget && known.contains(&all[0]) {
@@ -80,11 +80,11 @@ pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
         let before: Vec<String> = before.into_iter().take(room).cloned().collect();
         all.extend(before);
     }
-    tell(world, map, &all.concat(), now, plan);
+    publish(world, map, &all.concat(), now, plan);
 }
 
 /// Plans the ConfigMap with the public keys that are valid, and the time of their last change.
-fn tell(world: &World, map: Option<&Plain>, text: &str, now: Timestamp, plan: &mut Plan) {
+fn publish(world: &World, map: Option<&Plain>, text: &str, now: Timestamp, plan: &mut Plan) {
     let namespace = &world.facts.namespace;
     let mut metadata = json!({
         "name": SIGNING_KEY,
@@ -117,13 +117,13 @@ fn tell(world: &World, map: Option<&Plain>, text: &str, now: Timestamp, plan: &m
 }
 
 /// The public keys that others know.
-fn known(map: Option<&Plain>) -> Vec<String> {
+fn published_keys(map: Option<&Plain>) -> Vec<String> {
     let text = map.and_then(|map| map.object["data"][PUBLIC_KEY].as_str());
     public_keys::all(text.unwrap_or_default())
 }
 
 /// Time of the last change of an object; long ago if the object does not have one.
-fn since(meta: &ObjectMeta, now: Timestamp) -> Timestamp {
+fn last_changed(meta: &ObjectMeta, now: Timestamp) -> Timestamp {
     let said = meta.annotations.get(SINCE).and_then(|time| time.parse::<Timestamp>().ok());
-    said.filter(|time| *time <= after(now, super::BEHIND)).unwrap_or(Timestamp::MIN)
+    said.filter(|time| *time <= saturating_add(now, super::BEHIND)).unwrap_or(Timestamp::MIN)
 }

@@ -1,6 +1,6 @@
 //! Validity and renewal times of certificates, from the KubeVirt object or by default.
 
-use super::{Certificate, after, before, made};
+use super::{Certificate, created_at, saturating_add, saturating_sub};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -29,12 +29,12 @@ pub(super) struct Term {
 
 impl Terms {
     /// Terms from a KubeVirt object.
-    pub(super) fn of(object: &Value) -> Terms {
+    pub(super) fn from_kubevirt(object: &Value) -> Terms {
         let said = &object["spec"]["certificateRotateStrategy"]["selfSigned"];
         // The old field names count where the new ones are not set.
         let authority =
-            Term::of(&said["ca"], &said["caRotateInterval"], &said["caOverlapInterval"], AUTHORITY);
-        let server = Term::of(&said["server"], &said["certRotateInterval"], &Value::Null, SERVER);
+            Term::parse(&said["ca"], &said["caRotateInterval"], &said["caOverlapInterval"], AUTHORITY);
+        let server = Term::parse(&said["server"], &said["certRotateInterval"], &Value::Null, SERVER);
         Terms { authority, server }
     }
 }
@@ -47,7 +47,7 @@ impl Term {
     pub(super) const LEAF: Term =
         Term { length: SignedDuration::from_hours(24), before: SignedDuration::from_hours(12) };
 
-    fn of(said: &Value, old_length: &Value, old_before: &Value, usual: SignedDuration) -> Term {
+    fn parse(said: &Value, old_length: &Value, old_before: &Value, usual: SignedDuration) -> Term {
         let span = |new: &Value, old: &Value| {
             let text = new.as_str().or(old.as_str())?;
             Some(SignedDuration::from_nanos(api::duration::Duration::parse(text)?.nanos()))
@@ -61,9 +61,9 @@ impl Term {
 
     /// Renewal time of a certificate. These terms also hold for certificates that were created under others.
     pub(super) fn renew(&self, certificate: &Certificate) -> Timestamp {
-        let end = certificate.until.min(after(made(certificate), self.length));
-        let life = end.duration_since(made(certificate));
-        before(end, self.before.min(life / 2))
+        let end = certificate.until.min(saturating_add(created_at(certificate), self.length));
+        let life = end.duration_since(created_at(certificate));
+        saturating_sub(end, self.before.min(life / 2))
     }
 }
 
@@ -74,8 +74,9 @@ mod tests {
 
     #[test]
     fn what_is_said_holds_and_what_makes_no_sense_does_not() {
-        let terms =
-            |said: Value| Terms::of(&json!({"spec": {"certificateRotateStrategy": {"selfSigned": said}}}));
+        let terms = |said: Value| {
+            Terms::from_kubevirt(&json!({"spec": {"certificateRotateStrategy": {"selfSigned": said}}}))
+        };
         let hours = SignedDuration::from_hours;
         let usual = terms(Value::Null);
         assert_eq!((usual.authority.length, usual.server.length), (hours(168), hours(24)));

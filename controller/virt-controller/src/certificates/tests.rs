@@ -20,7 +20,7 @@ const HOST: [&str; 1] = ["virt-api.kubevirt.svc"];
 
 /// An installation that says this of its certificates.
 fn installed(said: &Value) -> Sim {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     sim.put(
         Kind::KubeVirt,
         json!({
@@ -50,7 +50,7 @@ fn of(sim: &Sim, name: &str) -> Option<Certificate> {
 }
 
 fn trusted(sim: &Sim) -> Vec<Certificate> {
-    KUBEVIRT.known(&sim.world, sim.now)
+    KUBEVIRT.published_authorities(&sim.world, sim.now)
 }
 
 /// What must be so at any time: where the API server is led, it is shown a certificate that it trusts.
@@ -81,7 +81,10 @@ fn answered(sim: &Sim) {
             let path = hook["clientConfig"]["service"]["path"].as_str().unwrap();
             let paths = &sim.world.secrets.get("kubevirt", SERVER).unwrap().paths;
             assert!(
-                paths.answered(path).and_then(Webhook::at).is_some_and(|found| found.name == hook["name"]),
+                paths
+                    .strip_segment(path)
+                    .and_then(Webhook::find_by_path)
+                    .is_some_and(|found| found.name == hook["name"]),
                 "{hook}"
             );
         }
@@ -118,7 +121,7 @@ fn an_installation_gets_them_in_order_and_then_there_is_silence() {
         assert_eq!(spec["service"], json!({"namespace": "kubevirt", "name": "virt-api", "port": 443}));
     }
     let writes = sim.writes;
-    sim.later(3600);
+    sim.advance(3600);
     assert_eq!((settle(&mut sim), sim.writes), (0, writes));
 }
 
@@ -127,7 +130,7 @@ fn for_months_each_is_renewed_in_time_and_trusted_at_any_time() {
     let mut sim = installed(&json!({}));
     settle(&mut sim);
     let (mut authorities, mut servers) = (vec![of(&sim, AUTHORITY)], vec![of(&sim, SERVER)]);
-    let end = after(sim.now, SignedDuration::from_hours(60 * 24));
+    let end = saturating_add(sim.now, SignedDuration::from_hours(60 * 24));
     while sim.now < end {
         let again = decide(&sim.world, sim.now).again.expect("it is looked again");
         assert!(again > sim.now);
@@ -172,7 +175,7 @@ fn each_program_has_a_secret_of_its_own_and_is_found_by_its_services() {
     let key = Key::new(Kind::Secret, "kubevirt", API.secret);
     let old = of(&sim, CONTROLLER.secret).unwrap();
     let data = sim.get(&Key::new(Kind::Secret, "kubevirt", CONTROLLER.secret))["data"].clone();
-    sim.later(60);
+    sim.advance(60);
     sim.change(&key, json!({"data": data}));
     assert_eq!(of(&sim, API.secret), Some(old));
     settle(&mut sim);
@@ -187,7 +190,7 @@ fn each_program_has_a_secret_of_its_own_and_is_found_by_its_services() {
 /// virt-api's certificate as an older version has made it.
 fn made_for_servers_alone(sim: &mut Sim) -> Certificate {
     let key = Key::new(Kind::Secret, "kubevirt", API.secret);
-    sim.later(60);
+    sim.advance(60);
     let issue = Issue {
         key: key.clone(),
         version: None,
@@ -228,17 +231,17 @@ fn what_is_taken_away_or_spoilt_is_made_again() {
     settle(&mut sim);
     assert_eq!(trusted(&sim).len(), 2);
     assert!(of(&sim, SERVER).unwrap().is_from(&old, &HOST, sim.now));
-    sim.later(60);
+    sim.advance(60);
     settle(&mut sim);
     assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
     // Nonsense in the place of a certificate, and one of somebody else.
-    sim.later(60);
+    sim.advance(60);
     let key = Key::new(Kind::Secret, "kubevirt", SERVER);
     sim.change(&key, json!({"data": {"tls.crt": "bm9uZQ=="}}));
     settle(&mut sim);
     assert!(of(&sim, SERVER).is_some());
     let foreign = sim.get(&Key::new(Kind::Secret, "kubevirt", AUTHORITY))["data"].clone();
-    sim.later(60);
+    sim.advance(60);
     sim.change(&key, json!({"data": foreign}));
     settle(&mut sim);
     assert!(of(&sim, SERVER).unwrap().is_from(&of(&sim, AUTHORITY).unwrap(), &HOST, sim.now));
@@ -299,21 +302,21 @@ fn new_terms_hold_for_what_is_there() {
     let mut sim = installed(&json!({}));
     settle(&mut sim);
     let old = of(&sim, AUTHORITY);
-    sim.later(3600);
+    sim.advance(3600);
     let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     let said = json!({"ca": {"duration": "1h"}, "server": {"duration": "30m"}});
     sim.change(&settings, json!({"spec": {"certificateRotateStrategy": {"selfSigned": said}}}));
     settle(&mut sim);
     assert_ne!(of(&sim, AUTHORITY), old);
-    sim.later(60);
+    sim.advance(60);
     settle(&mut sim);
     let server = of(&sim, SERVER).unwrap();
-    assert_eq!(server.until, after(sim.now, SignedDuration::from_mins(30)));
+    assert_eq!(server.until, saturating_add(sim.now, SignedDuration::from_mins(30)));
     assert!(decide(&sim.world, sim.now).again.is_some_and(|again| again < server.until));
 }
 
 #[test]
 fn without_an_installation_nothing_is_made() {
-    let sim = Sim::bare();
+    let sim = Sim::empty();
     assert_eq!(decide(&sim.world, sim.now), Plan::default());
 }

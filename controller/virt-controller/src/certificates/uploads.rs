@@ -9,14 +9,14 @@
 //!
 //! **How long a clone is served.** Both ends get their certificates at once ([`ready_for_clone`]), each with the authorities of the other
 //! as they are then: so they hold as long as these authorities do, a day at least.
-//! **How long a pod is served.** An upload pod is made with what there is ([`ready`]): its certificate, and the authorities of its client as
+//! **How long a pod is served.** An upload pod is made with what there is ([`certificate_span`]): its certificate, and the authorities of its client as
 //! they are then. Both chains are replaced in the life of a pod; [`Span::until`] is before either makes the pod useless.
 //! **Terms** are CDI's, and not those of the KubeVirt object: an authority 48 h, renewed after 24 h; a client's certificate 24 h,
 //! renewed after 12 h.
 
 use super::chain::{Leaf, UPLOAD_CLIENTS, UPLOAD_SERVERS};
 use super::terms::Term;
-use super::{BEHIND, after, before, found, whole};
+use super::{BEHIND, find_secret, saturating_add, saturating_sub, truncate_to_seconds};
 use cluster_model::issue::Usage;
 use cluster_model::objects::{Certificate, World};
 use cluster_model::plan::Plan;
@@ -35,20 +35,20 @@ pub(crate) struct Span {
 /// The authorities, their publication, and the client certificate of cdi-uploadproxy.
 pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
     if let Some(authority) = UPLOAD_SERVERS.authority(world, Term::SIGNER, now, plan) {
-        UPLOAD_SERVERS.tell(world, &authority, now, plan);
+        UPLOAD_SERVERS.publish(world, &authority, now, plan);
     }
     if let Some(authority) = UPLOAD_CLIENTS.authority(world, Term::SIGNER, now, plan) {
-        UPLOAD_CLIENTS.tell(world, &authority, now, plan);
+        UPLOAD_CLIENTS.publish(world, &authority, now, plan);
         UPLOAD_CLIENTS.leaf(world, client(), &authority, Term::LEAF, now, plan);
     }
 }
 
 /// Validity of an upload pod's certificate that is created now. `None` while the authorities, their bundles
 /// or the client's certificate are missing, or are too new to be known everywhere.
-pub(crate) fn ready(world: &World, now: Timestamp) -> Option<Span> {
+pub(crate) fn certificate_span(world: &World, now: Timestamp) -> Option<Span> {
     let (signer, clients) = authorities(world, now)?;
     // The next authority of clients, which a pod of today does not know, signs no earlier.
-    let next = after(Term::SIGNER.renew(clients).max(now), UPLOAD_CLIENTS.spread);
+    let next = saturating_add(Term::SIGNER.renew(clients).max(now), UPLOAD_CLIENTS.spread);
     Some(span(signer, signer.until.min(next), now))
 }
 
@@ -59,18 +59,21 @@ pub(crate) fn ready_for_clone(world: &World, now: Timestamp) -> Option<Span> {
 }
 
 fn span(signer: &Certificate, until: Timestamp, now: Timestamp) -> Span {
-    Span { from: whole(before(now, BEHIND)).max(signer.from), until: whole(until) }
+    Span {
+        from: truncate_to_seconds(saturating_sub(now, BEHIND)).max(signer.from),
+        until: truncate_to_seconds(until),
+    }
 }
 
 /// The authorities that sign for servers and for clients now. `None` until each is published for long enough.
 fn authorities(world: &World, now: Timestamp) -> Option<(&Certificate, &Certificate)> {
-    let signer = UPLOAD_SERVERS.holds(world, now)?;
+    let signer = UPLOAD_SERVERS.current_authority(world, now)?;
     if now < UPLOAD_SERVERS.spread_until(world, signer, now) {
         return None;
     }
-    let clients = UPLOAD_CLIENTS.holds(world, now)?;
-    let known = UPLOAD_CLIENTS.known(world, now);
-    let shown = found(world, CLIENT_CERTIFICATE).1?;
+    let clients = UPLOAD_CLIENTS.current_authority(world, now)?;
+    let known = UPLOAD_CLIENTS.published_authorities(world, now);
+    let shown = find_secret(world, CLIENT_CERTIFICATE).1?;
     let (is_told, client) = (known.iter().any(|other| other.der == clients.der), client());
     if !is_told || !known.iter().any(|authority| client.is_right(shown, authority, now)) {
         return None;
@@ -80,8 +83,8 @@ fn authorities(world: &World, now: Timestamp) -> Option<(&Certificate, &Certific
 
 /// The authorities by one of which the certificate of an upload pod is signed.
 pub(crate) fn servers(world: &World, now: Timestamp) -> Vec<CertificateDer<'static>> {
-    let signer = UPLOAD_SERVERS.holds(world, now).cloned();
-    let known = UPLOAD_SERVERS.known(world, now).into_iter();
+    let signer = UPLOAD_SERVERS.current_authority(world, now).cloned();
+    let known = UPLOAD_SERVERS.published_authorities(world, now).into_iter();
     known.chain(signer).map(|certificate| certificate.der).collect()
 }
 

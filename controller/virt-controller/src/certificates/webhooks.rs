@@ -83,13 +83,13 @@ fn store(world: &World, kind: Kind) -> &Store<Plain> {
 }
 
 /// Leads the API server to virt-api, whose certificate is from one of this bundle.
-pub(super) fn lead(world: &World, bundle: &str, plan: &mut Plan) {
+pub(super) fn plan_configurations(world: &World, bundle: &str, plan: &mut Plan) {
     let bundle = STANDARD.encode(bundle);
     // Another CDI operator has its own upload API and webhooks.
     let is_other = crate::cdi::other_operator(world).is_some();
     let namespace = &world.facts.namespace;
     let secret = world.secrets.get(namespace, API.secret);
-    let segment = secret.and_then(|secret| secret.paths.used());
+    let segment = secret.and_then(|secret| secret.paths.configured());
     let to = WebhookTarget { namespace, bundle: &bundle, segment };
     for Configuration { kind, name, field, of_cdi, content } in CONFIGURATIONS {
         let found = store(world, kind).get("", name);
@@ -140,7 +140,7 @@ pub(super) fn take_away(world: &World, plan: &mut Plan) {
 }
 
 /// True if none exists any more, so that the API server calls no virt-api that may be gone.
-pub(crate) fn gone(world: &World) -> bool {
+pub(crate) fn are_deleted(world: &World) -> bool {
     let found = |one: &Configuration| store(world, one.kind).get("", one.name);
     CONFIGURATIONS.iter().all(|one| found(one).is_none_or(|is| !is_ours(one.kind, is)))
 }

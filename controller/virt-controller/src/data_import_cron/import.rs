@@ -6,7 +6,7 @@ use super::messages::{
 };
 use super::poll::PollOutcome;
 use super::source::{self, Source};
-use super::{CronReconcile, again, digest, imports, phase};
+use super::{CronReconcile, digest, imports, phase, retry_at};
 use api::cdi::{DataImportCron, ImportStatus, SourceFormat};
 use api::data_volume::{DataVolume, Phase, PvcSource};
 use cluster_model::conditions::{set, stamp};
@@ -97,7 +97,7 @@ struct Import<'i, 'a> {
 /// Makes or follows the import of the newest digest, and deletes imports that are not kept any longer.
 pub(super) fn import(input: &CronReconcile<'_>, polled: &PollOutcome) -> ImportOutcome {
     let step = Import { input, polled };
-    if let Source::Refused(word, why) = source::of(input.cron) {
+    if let Source::Refused(word, why) = source::classify(input.cron) {
         return ImportOutcome::default().no_import().and(step.up_to_date("False", word, &why).0);
     }
     let outcome = ImportOutcome::default().then(delete_outdated(&step));
@@ -106,7 +106,7 @@ pub(super) fn import(input: &CronReconcile<'_>, polled: &PollOutcome) -> ImportO
         return outcome.no_import().and(lacks);
     };
     let name = source::name(input.cron, digest);
-    if let Some(why) = input.imports.in_the_way(&name) {
+    if let Some(why) = input.imports.name_conflict(&name) {
         return outcome.and(obstructed(&step, &why));
     }
     outcome.and(match input.imports.get(&name) {
@@ -115,9 +115,9 @@ pub(super) fn import(input: &CronReconcile<'_>, polled: &PollOutcome) -> ImportO
             ImportOutcome { current_import, ..ImportOutcome::default() }.and(follow(&step, volume, &name))
         }
         Some(_) => {
-            step.waits(OUTDATED, &format!("DataVolume {name} is being deleted, and is then created again"))
+            step.wait(OUTDATED, &format!("DataVolume {name} is being deleted, and is then created again"))
         }
-        None => begin(&step, &name, digest),
+        None => start(&step, &name, digest),
     })
 }
 
@@ -133,13 +133,13 @@ impl Import<'_, '_> {
     }
 
     /// Condition while no import is running, and the DataSource does not point to the newest digest.
-    fn waits(&self, reason: &str, message: &str) -> ImportOutcome {
+    fn wait(&self, reason: &str, message: &str) -> ImportOutcome {
         ImportOutcome::default().no_import().and(self.up_to_date("False", reason, message).0)
     }
 }
 
 /// Creates the DataVolume of the newest digest, unless another import is running.
-fn begin(step: &Import<'_, '_>, name: &str, digest: &str) -> ImportOutcome {
+fn start(step: &Import<'_, '_>, name: &str, digest: &str) -> ImportOutcome {
     let input = step.input;
     let last = input.cron.status.as_ref().and_then(|status| status.current_imports.first());
     let last = last.and_then(|last| input.imports.get(&last.data_volume_name));
@@ -155,14 +155,14 @@ fn begin(step: &Import<'_, '_>, name: &str, digest: &str) -> ImportOutcome {
     let current_import = Some(import_status(name, digest));
     let outcome = outcome.and(ImportOutcome { current_import, ..ImportOutcome::default() });
     if let Some(failed) = input.failure(Kind::DataVolume).filter(|failed| failed.retry > input.now) {
-        return outcome.then(again(failed.retry)).and(step.waits(OUTDATED, &not_made(name, failed)));
+        return outcome.then(retry_at(failed.retry)).and(step.wait(OUTDATED, &not_made(name, failed)));
     }
     let policy = input.world.config().annotations;
     let (key, object) = imports::volume(input.cron, name, digest, policy);
     let mut create = Plan::default();
     create.create(key, object);
     outcome
-        .and(step.waits(OUTDATED, "Source digest updated since last import"))
+        .and(step.wait(OUTDATED, "Source digest updated since last import"))
         .then(create)
         .then(input.event(false, SCHEDULED, format!("Import of {digest} into DataVolume {name}")))
 }
@@ -208,7 +208,7 @@ fn delete_outdated(step: &Import<'_, '_>) -> Plan {
     let Import { input, polled } = step;
     let newest = digest(&polled.cron).map(|digest| source::name(input.cron, digest));
     let mut plan = Plan::default();
-    for volume in input.imports.outdated(input.cron, newest.as_deref()) {
+    for volume in input.imports.imports_to_delete(input.cron, newest.as_deref()) {
         match input.imports.is_read(volume) {
             // The end of a clone does not touch this key.
             true => plan.look_again(input.now.checked_add(IN_THE_WAY).unwrap_or(input.now)),
@@ -238,7 +238,7 @@ fn obstructed(step: &Import<'_, '_>, why: &str) -> ImportOutcome {
     let input = step.input;
     let (stands, is_news) = step.up_to_date("False", NO_IMPORT, why);
     let event = if is_news { input.event(true, "ErrResourceExists", why) } else { Plan::default() };
-    let next = again(input.now.checked_add(IN_THE_WAY).unwrap_or(input.now));
+    let next = retry_at(input.now.checked_add(IN_THE_WAY).unwrap_or(input.now));
     ImportOutcome::default().no_import().and(stands).then(event).then(next)
 }
 

@@ -29,11 +29,11 @@ pub(super) struct Imports<'a> {
 }
 
 impl<'a> Imports<'a> {
-    pub(super) fn of(world: &'a World, cron: &'a DataImportCron) -> Imports<'a> {
+    pub(super) fn find(world: &'a World, cron: &'a DataImportCron) -> Imports<'a> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let (namespace, name) = (text(&cron.metadata.namespace), text(&cron.metadata.name));
         let managed = &cron.spec.managed_data_source;
-        let marked = world.marked(&IndexKey::DataImportCron(namespace.clone(), name));
+        let marked = world.indexed_by(&IndexKey::DataImportCron(namespace.clone(), name));
         let keys = marked.filter(|key| key.kind == Kind::DataVolume);
         let volumes = keys.filter_map(|key| world.data_volumes.get(&key.namespace, &key.name));
         Imports {
@@ -51,7 +51,7 @@ impl<'a> Imports<'a> {
 
     /// Message if the managed DataSource or the DataVolume of the newest digest exists, but does not belong
     /// to this DataImportCron.
-    pub(super) fn in_the_way(&self, newest: &str) -> Option<String> {
+    pub(super) fn name_conflict(&self, newest: &str) -> Option<String> {
         let namespace = self.cron.metadata.namespace.as_deref().unwrap_or_default();
         let own = self.cron.metadata.name.as_deref().unwrap_or_default();
         let managed = &self.cron.spec.managed_data_source;
@@ -81,7 +81,11 @@ impl<'a> Imports<'a> {
 
     /// Imports to delete: those that failed, and the oldest beyond the number that is kept. Never the newest,
     /// the last one, the one that the DataSource points to, or a running one.
-    pub(super) fn outdated(&self, cron: &DataImportCron, newest: Option<&str>) -> Vec<&'a DataVolume> {
+    pub(super) fn imports_to_delete(
+        &self,
+        cron: &DataImportCron,
+        newest: Option<&str>,
+    ) -> Vec<&'a DataVolume> {
         if cron.spec.garbage_collect == Some(GarbageCollect::Never) {
             return Vec::new();
         }
@@ -135,7 +139,7 @@ impl<'a> Imports<'a> {
                 "metadata": {"name": name, "namespace": meta.namespace, "labels": labels},
                 "spec": {"source": led.write()},
             });
-            owned(cron, &mut object);
+            set_owner(cron, &mut object);
             let key = Key::new(Kind::DataSource, meta.namespace.clone().unwrap_or_default(), name);
             plan.create(key, object);
             return true;
@@ -163,7 +167,7 @@ pub(super) fn volume(
     // No VM uses it directly: VMs use its clones.
     annotations.insert(BIND_AT_ONCE.to_owned(), "true".to_owned());
     let mut spec = template.spec.clone();
-    spec.source = spec.source.as_ref().map(|said| source::pinned(said, digest));
+    spec.source = spec.source.as_ref().map(|said| source::pin(said, digest));
     let namespace = cron.metadata.namespace.clone().unwrap_or_default();
     let mut object = json!({
         "apiVersion": data_volume::API_VERSION,
@@ -171,7 +175,7 @@ pub(super) fn volume(
         "metadata": {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations},
         "spec": spec.write(),
     });
-    owned(cron, &mut object);
+    set_owner(cron, &mut object);
     (Key::new(Kind::DataVolume, namespace, name), object)
 }
 
@@ -183,7 +187,7 @@ pub(super) fn why_failed(volume: &DataVolume) -> String {
 }
 
 /// Sets the owner of an object that is to be deleted with the DataImportCron.
-fn owned(cron: &DataImportCron, object: &mut Value) {
+fn set_owner(cron: &DataImportCron, object: &mut Value) {
     if cron.spec.retention_policy == Some(RetentionPolicy::None) {
         object["metadata"]["ownerReferences"] =
             json!([owner::reference(Kind::DataImportCron, &cron.metadata)]);

@@ -52,7 +52,7 @@ use api::data_volume::{DataVolume, Phase};
 use api::wire::Wire;
 use cluster_model::objects::{Attempt, Failure, Kind, Pod, World, key};
 use cluster_model::plan::Plan;
-use cluster_model::polls::Polled;
+use cluster_model::polls::PollRecord;
 use imports::Imports;
 use jiff::Timestamp;
 use source::Source;
@@ -66,12 +66,12 @@ pub(crate) fn question(
     now: Timestamp,
 ) -> Option<(String, Question)> {
     let cron = active(world, namespace, name)?;
-    let source = source::of(cron);
+    let source = source::classify(cron);
     if poller::is_wanted(world, &source) {
         return None;
     }
     let Source::Asked(question) = source else { return None };
-    let due = when::due(cron, polled(world, cron), digest(cron))?;
+    let due = when::next_poll(cron, last_poll(world, cron), digest(cron))?;
     (due <= now).then(|| (cron.metadata.uid.clone().unwrap_or_default(), question))
 }
 
@@ -98,22 +98,22 @@ struct CronReconcile<'a> {
     by_pod: bool,
     /// Poll pods, the last one first.
     pods: Vec<&'a Pod>,
-    polled: Option<Polled>,
+    polled: Option<PollRecord>,
     /// The message of the last poll pod, where that has no answer.
     pod_message: Option<String>,
 }
 
 impl<'a> CronReconcile<'a> {
     fn new(world: &'a World, cron: &'a DataImportCron, now: Timestamp) -> CronReconcile<'a> {
-        let by_pod = poller::is_wanted(world, &source::of(cron));
+        let by_pod = poller::is_wanted(world, &source::classify(cron));
         let pods = poller::all(world, cron);
-        let last = pods.first().filter(|_| by_pod).and_then(|pod| poller::polled(pod));
+        let last = pods.first().filter(|_| by_pod).and_then(|pod| poller::poll_result(pod));
         let (polled, pod_message) = match (by_pod, last) {
             (true, Some((polled, message))) => (Some(polled), message),
             (true, None) => (None, None),
-            (false, _) => (polled(world, cron).cloned(), None),
+            (false, _) => (last_poll(world, cron).cloned(), None),
         };
-        let imports = Imports::of(world, cron);
+        let imports = Imports::find(world, cron);
         CronReconcile { world, now, cron, imports, by_pod, pods, polled, pod_message }
     }
 
@@ -130,7 +130,7 @@ impl<'a> CronReconcile<'a> {
 }
 
 /// The plan to decide again at a time.
-fn again(time: Timestamp) -> Plan {
+fn retry_at(time: Timestamp) -> Plan {
     Plan { again: Some(time), ..Plan::default() }
 }
 
@@ -138,12 +138,12 @@ fn again(time: Timestamp) -> Plan {
 fn active<'a>(world: &'a World, namespace: &str, name: &str) -> Option<&'a DataImportCron> {
     let cron = world.data_import_crons.get(namespace, name)?;
     let is_there = cron.metadata.deletion_timestamp.is_none();
-    let is_served = world.permitted().is_some() && crate::cdi::serves(world);
+    let is_served = world.permissions().is_some() && crate::cdi::fills_disks(world);
     (is_there && is_served).then_some(cron)
 }
 
 /// The result of the last poll, where that is known.
-fn polled<'a>(world: &'a World, cron: &DataImportCron) -> Option<&'a Polled> {
+fn last_poll<'a>(world: &'a World, cron: &DataImportCron) -> Option<&'a PollRecord> {
     let meta = &cron.metadata;
     let at = (meta.namespace.clone()?, meta.name.clone()?);
     world.polls.get(&at).filter(|(uid, _)| Some(uid) == meta.uid.as_ref()).map(|(_, polled)| polled)

@@ -2,7 +2,7 @@
 
 use super::messages::{UP_TO_DATE, trouble_of};
 use super::source::{self, Source};
-use super::{CronReconcile, again, digest, poller, when};
+use super::{CronReconcile, digest, poller, retry_at, when};
 use api::cdi::DataImportCron;
 use api::cdi::annotations::DESIRED_DIGEST;
 use cluster_model::conditions::stamp;
@@ -24,7 +24,7 @@ pub(super) struct PollOutcome {
 
 impl PollOutcome {
     /// Writes the time of a poll, and the digest that it found.
-    fn found(mut self, answer: Option<&str>, at: Timestamp) -> PollOutcome {
+    fn record_poll(mut self, answer: Option<&str>, at: Timestamp) -> PollOutcome {
         self.cron.status.get_or_insert_default().last_execution_timestamp = Some(stamp(at));
         if let Some(found) = answer.filter(|found| source::is_digest(found)) {
             self.cron.metadata.annotations.insert(DESIRED_DIGEST.to_owned(), found.to_owned());
@@ -36,31 +36,33 @@ impl PollOutcome {
         PollOutcome { after: self.after.and(after), ..self }
     }
 
-    fn trouble(self, trouble: Option<String>) -> PollOutcome {
+    fn with_trouble(self, trouble: Option<String>) -> PollOutcome {
         PollOutcome { trouble, ..self }
     }
 }
 
 /// Takes the newest digest from the last poll, and prepares the next one.
 pub(super) fn poll(input: &CronReconcile<'_>) -> PollOutcome {
-    let due = when::due(input.cron, input.polled.as_ref(), digest(input.cron));
+    let due = when::next_poll(input.cron, input.polled.as_ref(), digest(input.cron));
     // The reason to poll by a pod may be gone.
     let after = if input.by_pod { Plan::default() } else { delete_pods(input, 0) };
     let outcome = PollOutcome { cron: input.cron.clone(), trouble: None, after };
-    let outcome = match source::of(input.cron) {
+    let outcome = match source::classify(input.cron) {
         Source::Refused(..) => return outcome,
         Source::Pinned(found) if digest(input.cron) == Some(&*found) => return outcome,
-        Source::Pinned(found) => return outcome.found(Some(&found), input.now),
+        Source::Pinned(found) => return outcome.record_poll(Some(&found), input.now),
         Source::Pvc(name) => poll_pvc(input, outcome, name, due),
-        Source::Asked(_) | Source::ByPod if input.by_pod => poll_by_pod(input, answered(input, outcome), due),
-        Source::Asked(_) | Source::ByPod => answered(input, outcome),
+        Source::Asked(_) | Source::ByPod if input.by_pod => {
+            poll_by_pod(input, apply_answer(input, outcome), due)
+        }
+        Source::Asked(_) | Source::ByPod => apply_answer(input, outcome),
     };
-    match when::due(&outcome.cron, input.polled.as_ref(), digest(&outcome.cron)) {
+    match when::next_poll(&outcome.cron, input.polled.as_ref(), digest(&outcome.cron)) {
         // A poll that is due is being made. Its loss does not touch this key.
         Some(due) if due <= input.now => {
-            outcome.then(again(input.now.checked_add(LOST).unwrap_or(input.now)))
+            outcome.then(retry_at(input.now.checked_add(LOST).unwrap_or(input.now)))
         }
-        Some(due) => outcome.then(again(due)),
+        Some(due) => outcome.then(retry_at(due)),
         None => outcome,
     }
 }
@@ -76,31 +78,31 @@ fn poll_pvc(
     let uid = input.world.pvcs.get(namespace, name).and_then(|claim| claim.meta.uid.clone());
     let found = uid.map(|uid| format!("uid:{uid}")).filter(|found| source::is_digest(found));
     let trouble = found.is_none().then(|| format!("PVC {name} does not exist"));
-    let outcome = outcome.trouble(trouble);
+    let outcome = outcome.with_trouble(trouble);
     match due.is_some_and(|due| due <= input.now) {
-        true => outcome.found(found.as_deref(), input.now),
+        true => outcome.record_poll(found.as_deref(), input.now),
         false => outcome,
     }
 }
 
 /// Takes the answer of the last poll.
-fn answered(input: &CronReconcile<'_>, outcome: PollOutcome) -> PollOutcome {
+fn apply_answer(input: &CronReconcile<'_>, outcome: PollOutcome) -> PollOutcome {
     let status = input.cron.status.as_ref();
     let Some(polled) = &input.polled else {
         // This program has not polled yet. The condition has the answer that another one got.
         let said = status.into_iter().flat_map(|status| &status.conditions);
         let said = said.filter(|said| said.r#type == UP_TO_DATE).find_map(|said| said.message.as_deref());
-        return outcome.trouble(said.and_then(trouble_of).map(str::to_owned));
+        return outcome.with_trouble(said.and_then(trouble_of).map(str::to_owned));
     };
     let failure = polled.answer.as_ref().err();
     let message = input.pod_message.clone();
-    let trouble = failure.map(|why| message.unwrap_or_else(|| why.sentence().to_owned()));
-    let outcome = outcome.trouble(trouble.clone());
+    let trouble = failure.map(|why| message.unwrap_or_else(|| why.description().to_owned()));
+    let outcome = outcome.with_trouble(trouble.clone());
     let written = status.and_then(|status| status.last_execution_timestamp.as_deref());
     if written == Some(&*stamp(polled.at)) {
         return outcome;
     }
-    let outcome = outcome.found(polled.answer.as_deref().ok(), polled.at);
+    let outcome = outcome.record_poll(polled.answer.as_deref().ok(), polled.at);
     match trouble.filter(|_| polled.failures == 1) {
         Some(trouble) => {
             let message = format!("The poll of the image failed: {trouble}");
@@ -118,8 +120,8 @@ fn poll_by_pod(input: &CronReconcile<'_>, outcome: PollOutcome, due: Option<Time
     match (input.pods.first().copied(), &input.polled) {
         (Some(pod), None) => {
             let outcome = outcome.then(delete_pods(input, 1));
-            return match poller::waits(input.world, pod) {
-                Some(why) => outcome.trouble(Some(why)),
+            return match poller::why_pending(input.world, pod) {
+                Some(why) => outcome.with_trouble(Some(why)),
                 None => outcome,
             };
         }
@@ -132,9 +134,9 @@ fn poll_by_pod(input: &CronReconcile<'_>, outcome: PollOutcome, due: Option<Time
     let outcome = match input.failure(Kind::Pod) {
         Some(failed) => {
             let trouble = format!("the poll pod cannot be created: {}", failed.message);
-            let outcome = outcome.trouble(Some(trouble));
+            let outcome = outcome.with_trouble(Some(trouble));
             if failed.retry > input.now {
-                return outcome.then(again(failed.retry));
+                return outcome.then(retry_at(failed.retry));
             }
             outcome
         }
@@ -146,7 +148,7 @@ fn poll_by_pod(input: &CronReconcile<'_>, outcome: PollOutcome, due: Option<Time
             create.create(key, pod);
             outcome.then(create).then(delete_pods(input, 0))
         }
-        Err(why) => outcome.trouble(Some(why)),
+        Err(why) => outcome.with_trouble(Some(why)),
     }
 }
 

@@ -19,14 +19,14 @@
 
 use super::source::{Question, Source, is_image_digest};
 use crate::data_volume::base_pod::{self, BasePod};
-use crate::data_volume::pod::Mounted;
+use crate::data_volume::pod::MountedObjects;
 use crate::data_volume::registries::RegistrySettings;
-use crate::data_volume::worker::{attempt, why};
+use crate::data_volume::worker::{attempt, why_not_running};
 use api::cdi::DataImportCron;
 use api::data_volume::DataVolume;
 use api::job::{self, Files, Import, Poll, References, Refusal, Report, Stage, Target};
 use cluster_model::objects::{IndexKey, Key, Kind, Pod, World, names, owner};
-use cluster_model::polls::{CONTAINER, NoAnswer, Polled, WORK, is_poller};
+use cluster_model::polls::{CONTAINER, NoAnswer, PollRecord, WORK, is_poller};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
@@ -63,7 +63,7 @@ fn is_told(world: &World, question: &Question) -> bool {
 pub(super) fn all<'a>(world: &'a World, cron: &DataImportCron) -> Vec<&'a Pod> {
     let Some(uid) = cron.metadata.uid.clone() else { return Vec::new() };
     let owned =
-        world.marked(&IndexKey::Owner(uid)).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+        world.indexed_by(&IndexKey::Owner(uid)).filter_map(|key| world.pods.get(&key.namespace, &key.name));
     let is_its = |pod: &&Pod| is_poller(&pod.meta) && pod.meta.namespace == cron.metadata.namespace;
     let mut pods: Vec<&Pod> = owned.filter(is_its).collect();
     pods.sort_by_key(|pod| std::cmp::Reverse(attempt(pod)));
@@ -71,7 +71,7 @@ pub(super) fn all<'a>(world: &'a World, cron: &DataImportCron) -> Vec<&'a Pod> {
 }
 
 /// Result of a poll pod, with the failure as text; `None` while it has not ended.
-pub(super) fn polled(pod: &Pod) -> Option<(Polled, Option<String>)> {
+pub(super) fn poll_result(pod: &Pod) -> Option<(PollRecord, Option<String>)> {
     let made = || pod.meta.creation_timestamp.as_ref()?.parse::<Timestamp>().ok();
     let ended = pod.container(CONTAINER).and_then(|container| container.ended.as_ref());
     let (report, said, at) = match ended {
@@ -96,23 +96,23 @@ pub(super) fn polled(pod: &Pod) -> Option<(Polled, Option<String>)> {
     let digest =
         report.as_ref().filter(|report| report.stage == Stage::Done && is_image_digest(&report.digest));
     if let Some(report) = digest {
-        let polled = Polled { at, answer: Ok(report.digest.clone()), failures: 0, pause: None };
+        let polled = PollRecord { at, answer: Ok(report.digest.clone()), failures: 0, pause: None };
         return Some((polled, None));
     }
     let message = report.map(|report| report.message).filter(|message| !message.is_empty());
     let why = message.unwrap_or_else(|| format!("the poll pod ended without an answer ({said})"));
     let failures = u32::try_from(attempt(pod)).unwrap_or(u32::MAX).saturating_add(1);
     let why = why.chars().filter(|letter| !letter.is_control()).take(WORDS).collect();
-    Some((Polled { at, answer: Err(NoAnswer::Pod), failures, pause: None }, Some(why)))
+    Some((PollRecord { at, answer: Err(NoAnswer::Pod), failures, pause: None }, Some(why)))
 }
 
 /// Reason and message of a pod that does not run yet; `None` if it runs.
-pub(super) fn waits(world: &World, pod: &Pod) -> Option<String> {
+pub(super) fn why_pending(world: &World, pod: &Pod) -> Option<String> {
     let runs = pod.container(CONTAINER).is_some_and(|container| container.running);
     if runs || pod.is_going() {
         return None;
     }
-    let (word, message) = why(world, pod, CONTAINER, "Poll", None);
+    let (word, message) = why_not_running(world, pod, CONTAINER, "Poll", None);
     let name = pod.meta.name.as_deref().unwrap_or_default();
     (word != "Pending").then(|| format!("pod {name} does not run: {word}: {message}"))
 }
@@ -134,7 +134,7 @@ pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result
     };
     let told = RegistrySettings::of_source(&source, world)?;
     if let job::Source::Registry(registry) = &mut source {
-        told.say(registry);
+        told.apply_to_job(registry);
     }
     let (mut volumes, mut mounts) = (Vec::new(), vec![json!({"name": "tmp", "mountPath": "/tmp"})]);
     volumes.push(json!({"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}));
@@ -158,7 +158,7 @@ pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result
         volumes,
     });
     pod["spec"]["activeDeadlineSeconds"] = json!(LONGEST);
-    told.tell(&mut pod);
+    told.apply_to_pod(&mut pod);
     if let Some(class) = template.spec.priority_class_name.as_ref().filter(|class| !class.is_empty()) {
         pod["spec"]["priorityClassName"] = json!(class);
     }
@@ -167,7 +167,7 @@ pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result
 
 /// Secrets and ConfigMaps of the template. An image that nodes pull is looked up in its registry.
 #[derive(Default)]
-struct MountedReferences(Mounted);
+struct MountedReferences(MountedObjects);
 
 impl References for MountedReferences {
     type Error = Infallible;

@@ -51,7 +51,7 @@ pub(crate) enum Question {
 }
 
 /// Classifies the source of a DataImportCron.
-pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
+pub(super) fn classify(cron: &DataImportCron) -> Source<'_> {
     let template = &cron.spec.template.spec;
     let own = cron.metadata.namespace.as_deref();
     // Its DataVolumes are created with virt-controller's rights, which cover all namespaces.
@@ -64,7 +64,8 @@ pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
     if cron.spec.service_account_name.as_ref().is_some_and(|name| !name.is_empty()) {
         return Source::Refused(NOT_AUTHORIZED, SERVICE_ACCOUNT.to_owned());
     }
-    let refused = |field: &str, why: &str| Source::Refused(NO_DIGEST, format!("{}{field}: {why}", at("")));
+    let refused =
+        |field: &str, why: &str| Source::Refused(NO_DIGEST, format!("{}{field}: {why}", source_field("")));
     let Some(source) = &template.source else { return refused("", "there is none") };
     match source {
         Template { registry: Some(registry), .. } => image(registry),
@@ -78,7 +79,7 @@ pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
 }
 
 /// The template's source, pinned to a digest.
-pub(super) fn pinned(source: &Template, digest: &str) -> Template {
+pub(super) fn pin(source: &Template, digest: &str) -> Template {
     let mut pinned = source.clone();
     if let Some(registry) = &mut pinned.registry
         && let Some(Reference { host, repository, .. }) = registry.url.as_deref().and_then(reference)
@@ -135,7 +136,7 @@ pub(super) fn image_digest(source: &Template) -> Option<&str> {
     reference(source.registry.as_ref()?.url.as_deref()?)?.digest
 }
 
-fn at(field: &str) -> String {
+fn source_field(field: &str) -> String {
     format!("spec.template.spec.source{}{field}", if field.is_empty() { "" } else { "." })
 }
 
@@ -155,9 +156,10 @@ fn image(registry: &Registry) -> Source<'static> {
             repository: repository.to_owned(),
             tag: tag.to_owned(),
         }),
-        None => {
-            Source::Refused(NO_DIGEST, format!("{}: it must be docker://HOST/REPO:TAG", at("registry.url")))
-        }
+        None => Source::Refused(
+            NO_DIGEST,
+            format!("{}: it must be docker://HOST/REPO:TAG", source_field("registry.url")),
+        ),
     }
 }
 
@@ -176,7 +178,10 @@ fn asked(url: &str, field: &str, by_pod: bool) -> Source<'static> {
     match host {
         Some(host) if !host.is_empty() && (by_pod || host.contains('@')) => Source::ByPod,
         Some(host) if !host.is_empty() => Source::Asked(Question::File(url.to_owned())),
-        _ => Source::Refused(NO_DIGEST, format!("{}: it must begin with https:// or http://", at(field))),
+        _ => Source::Refused(
+            NO_DIGEST,
+            format!("{}: it must begin with https:// or http://", source_field(field)),
+        ),
     }
 }
 
@@ -222,7 +227,7 @@ mod tests {
     }
 
     fn refused(source: &Value) -> (&'static str, String) {
-        match of(&cron(source)) {
+        match classify(&cron(source)) {
             Source::Refused(word, why) => (word, why),
             other => panic!("{source}: {other:?}"),
         }
@@ -234,12 +239,12 @@ mod tests {
         let source = json!({"registry": {"url": "docker://h.example:5000/a/b:v1"}});
         let question =
             Question::Image { host: "h.example:5000".into(), repository: "a/b".into(), tag: "v1".into() };
-        assert_eq!(of(&cron(&source)), Source::Asked(question));
+        assert_eq!(classify(&cron(&source)), Source::Asked(question));
         let template = cron(&source).spec.template.spec.source.unwrap();
-        let url = pinned(&template, &digest).registry.unwrap().url.unwrap();
+        let url = pin(&template, &digest).registry.unwrap().url.unwrap();
         assert_eq!(url, format!("docker://h.example:5000/a/b@{digest}"));
         let source = json!({"registry": {"url": url}});
-        assert_eq!(of(&cron(&source)), Source::Pinned(digest.clone()));
+        assert_eq!(classify(&cron(&source)), Source::Pinned(digest.clone()));
         assert_eq!(name(&cron(&source), &digest), "os-0a0a0a0a0a0a");
         assert_eq!(name(&cron(&source), "uid:1234abcd-56-9-"), "os-1234abcd-56");
     }
@@ -272,7 +277,7 @@ mod tests {
         for (repository, tag, is_taken) in [(255, 128, true), (256, 128, false), (255, 129, false)] {
             let url = format!("docker://h/{}:{}", "r".repeat(repository), "t".repeat(tag));
             let source = json!({"registry": {"url": url}});
-            assert_eq!(matches!(of(&cron(&source)), Source::Asked(_)), is_taken, "{repository} {tag}");
+            assert_eq!(matches!(classify(&cron(&source)), Source::Asked(_)), is_taken, "{repository} {tag}");
         }
     }
 
@@ -288,7 +293,7 @@ mod tests {
             json!({"http": {"url": "https://u:topsecret@h/a"}}),
             json!({"s3": {"url": "https://h/a", "secretRef": "s"}}),
         ] {
-            assert_eq!(of(&cron(&source)), Source::ByPod, "{source}");
+            assert_eq!(classify(&cron(&source)), Source::ByPod, "{source}");
         }
         let (_, why) = refused(&json!({"http": {"url": "file:///topsecret", "secretRef": "s"}}));
         assert!(
@@ -301,10 +306,10 @@ mod tests {
         }
         let digest = format!("sha256:{}", "0a".repeat(32));
         let pinned = json!({"registry": {"url": format!("docker://h/a@{digest}"), "secretRef": "s"}});
-        assert_eq!(of(&cron(&pinned)), Source::Pinned(digest), "nobody has to be asked");
+        assert_eq!(classify(&cron(&pinned)), Source::Pinned(digest), "nobody has to be asked");
         let url = "https://h/a?signature=1";
         for source in [json!({"http": {"url": url}}), json!({"s3": {"url": url, "secretRef": ""}})] {
-            assert_eq!(of(&cron(&source)), Source::Asked(Question::File(url.into())));
+            assert_eq!(classify(&cron(&source)), Source::Asked(Question::File(url.into())));
         }
     }
 
@@ -312,9 +317,9 @@ mod tests {
     fn a_service_account_is_refused_by_name() {
         let mut cron = cron(&json!({"registry": {"url": "docker://h/a"}}));
         cron.spec.service_account_name = Some("poller".into());
-        assert_eq!(of(&cron), Source::Refused(NOT_AUTHORIZED, SERVICE_ACCOUNT.to_owned()));
+        assert_eq!(classify(&cron), Source::Refused(NOT_AUTHORIZED, SERVICE_ACCOUNT.to_owned()));
         cron.spec.service_account_name = Some(String::new());
-        assert!(matches!(of(&cron), Source::Asked(_)));
+        assert!(matches!(classify(&cron), Source::Asked(_)));
     }
 
     #[test]
@@ -324,7 +329,7 @@ mod tests {
             (word, why.as_str()),
             (NOT_AUTHORIZED, "spec.template.spec.source.pvc.namespace: it is in the namespace m")
         );
-        assert_eq!(of(&cron(&json!({"pvc": {"namespace": "n", "name": "disk"}}))), Source::Pvc("disk"));
+        assert_eq!(classify(&cron(&json!({"pvc": {"namespace": "n", "name": "disk"}}))), Source::Pvc("disk"));
         assert_eq!(refused(&json!({"upload": {}})).0, NO_DIGEST);
     }
 }

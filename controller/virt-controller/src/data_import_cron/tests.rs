@@ -50,7 +50,7 @@ fn put(sim: &mut Sim, more: Value) {
 
 /// The tag leads to digest number so and so from now on, and that is polled.
 fn moves(sim: &mut Sim, number: u8) {
-    sim.later(24 * 3600);
+    sim.advance(24 * 3600);
     image_is(sim, &cron(), Ok(&digest(number)));
     sim.settle();
 }
@@ -115,7 +115,7 @@ fn it_is_polled_at_once_and_then_by_its_schedule() {
     let executed = sim.get(&cron())["status"]["lastExecutionTimestamp"].clone();
     assert_eq!(executed, json!(stamp(sim.now)));
     assert!(!asks(&sim));
-    sim.later(24 * 3600);
+    sim.advance(24 * 3600);
     assert!(asks(&sim));
     sim.delete(&cron());
     assert!(!asks(&sim));
@@ -224,7 +224,7 @@ fn an_import_that_is_cloned_is_kept_until_that_has_ended() {
             "{clone}"
         );
         sim.vanish(&clone);
-        sim.later(120);
+        sim.advance(120);
         sim.settle();
         assert_eq!(imports(&sim), [import_of(2)], "{clone}");
     }
@@ -327,13 +327,13 @@ fn what_is_not_retained_goes_with_it() {
 fn a_poll_without_an_answer_is_said_and_changes_nothing_else() {
     let mut sim = imported(json!({}), &[1]);
     for number in 0..3 {
-        sim.later(24 * 3600);
+        sim.advance(24 * 3600);
         image_is(&mut sim, &cron(), Err(NoAnswer::Denied));
         sim.settle();
         let (status, _, message) = sim.condition(&cron(), UP_TO_DATE).unwrap();
         assert_eq!(status, "True");
         let wanted =
-            format!("Latest import is up to date; the last poll failed: {}", NoAnswer::Denied.sentence());
+            format!("Latest import is up to date; the last poll failed: {}", NoAnswer::Denied.description());
         assert_eq!(message, wanted, "{number}");
     }
     assert_eq!(sim.warnings, ["PollFailed"]);
@@ -382,7 +382,7 @@ fn a_pvc_is_imported_anew_when_it_is_another() {
         json!({"metadata": {"namespace": "n", "name": "gold", "uid": "0a1b2c3d-4e5f-6071", "resourceVersion": "9999"}, "spec": {}}),
         sim.now,
     );
-    sim.later(24 * 3600);
+    sim.advance(24 * 3600);
     sim.settle();
     let made: Vec<String> = imports(&sim).into_iter().map(|key| key.name).collect();
     assert_eq!(made, ["os-0a1b2c3d-4e5"], "{gold}");
@@ -438,17 +438,17 @@ fn a_pod_polls_with_the_secret_of_the_template() {
         "{job}"
     );
     // Its answer is learned, and it goes.
-    sim.later(5);
+    sim.advance(5);
     poller_ends(&mut sim, &poller(0), Ok(&digest(1)));
     assert_eq!(sim.keys(Kind::Pod), []);
     assert_eq!(sim.get(&cron())["metadata"]["annotations"][DESIRED_DIGEST], json!(digest(1)));
     ends(&mut sim, 1, "Succeeded");
     assert_eq!(leads_to(&sim), import_of(1).name);
     // The next one comes by the schedule.
-    sim.later(3600);
+    sim.advance(3600);
     sim.settle();
     assert!(!sim.objects.contains_key(&poller(0)));
-    sim.later(24 * 3600);
+    sim.advance(24 * 3600);
     sim.settle();
     assert!(sim.objects.contains_key(&poller(0)));
 }
@@ -463,10 +463,10 @@ fn a_poll_pod_that_fails_is_followed_by_another_after_a_pause_that_grows() {
         let (status, reason, message) = sim.condition(&cron(), UP_TO_DATE).unwrap();
         assert_eq!((status, reason), is("False", NO_DIGEST));
         assert!(message.ends_with("; the last poll failed: the login is wrong"), "{message}");
-        sim.later(pause - 1);
+        sim.advance(pause - 1);
         sim.settle();
         assert_eq!(sim.keys(Kind::Pod), [poller(failures)], "it stays, for its log");
-        sim.later(1);
+        sim.advance(1);
         sim.settle();
         assert_eq!(sim.keys(Kind::Pod), [poller(failures + 1)]);
     }
@@ -474,7 +474,7 @@ fn a_poll_pod_that_fails_is_followed_by_another_after_a_pause_that_grows() {
     // One that says no digest has no answer.
     poller_ends(&mut sim, &poller(3), Ok("uid:0a1b2c3d4e5f"));
     assert_eq!(imports(&sim), []);
-    sim.later(24 * 3600);
+    sim.advance(24 * 3600);
     sim.settle();
     poller_ends(&mut sim, &poller(4), Ok(&digest(1)));
     assert_eq!((imports(&sim), sim.keys(Kind::Pod)), (vec![import_of(1)], vec![]));
@@ -545,13 +545,13 @@ fn a_pod_that_another_owns_polls_for_nobody() {
 fn what_it_depends_on_touches_it() {
     let sim = imported(json!({}), &[1]);
     for key in [cron(), import_of(1), source()] {
-        assert!(sim.world.touched(&key).contains(&cron()), "{key}");
+        assert!(sim.world.dependents(&key).contains(&cron()), "{key}");
     }
 }
 
 #[test]
 fn without_a_kubevirt_object_nothing_is_written_and_nobody_is_asked() {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     put(&mut sim, json!({}));
     assert!(decide(&sim.world, "n", "images", sim.now).is_empty());
     assert_eq!(question(&sim.world, "n", "images", sim.now), None);

@@ -11,7 +11,7 @@
 
 use super::source::{self, Source};
 use api::cdi::{DataImportCron, Schedule};
-use cluster_model::polls::Polled;
+use cluster_model::polls::PollRecord;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
@@ -25,8 +25,12 @@ const DAYS: usize = 366 * 41;
 
 /// Time of the next poll, which may be in the past; `None` if there is none. `polled` is the result of the
 /// last one, if known.
-pub(super) fn due(cron: &DataImportCron, polled: Option<&Polled>, digest: Option<&str>) -> Option<Timestamp> {
-    if matches!(source::of(cron), Source::Refused(..)) {
+pub(super) fn next_poll(
+    cron: &DataImportCron,
+    polled: Option<&PollRecord>,
+    digest: Option<&str>,
+) -> Option<Timestamp> {
+    if matches!(source::classify(cron), Source::Refused(..)) {
         return None;
     }
     let status = cron.status.as_ref();
@@ -126,29 +130,29 @@ mod tests {
         wire::read(json!({"metadata": {"namespace": "n"}, "spec": spec, "status": status})).unwrap()
     }
 
-    fn failed(failures: u32, pause: Option<i64>) -> Polled {
+    fn failed(failures: u32, pause: Option<i64>) -> PollRecord {
         let pause = pause.map(SignedDuration::from_secs);
-        Polled { at: at("2026-11-25T14:00:00Z"), answer: Err(NoAnswer::Broken), failures, pause }
+        PollRecord { at: at("2026-11-25T14:00:00Z"), answer: Err(NoAnswer::Broken), failures, pause }
     }
 
     #[test]
     fn the_first_poll_is_at_once_and_the_next_by_the_schedule() {
         let last = Some("2026-11-25T14:00:00Z");
-        assert_eq!(due(&cron("0 0 * * *", None), None, None), Some(Timestamp::UNIX_EPOCH));
+        assert_eq!(next_poll(&cron("0 0 * * *", None), None, None), Some(Timestamp::UNIX_EPOCH));
         let digest = Some("sha256:1");
-        assert_eq!(due(&cron("0 0 * * *", last), None, digest), Some(at("2026-11-26T00:00:00Z")));
-        assert_eq!(due(&cron("", last), None, digest), None);
+        assert_eq!(next_poll(&cron("0 0 * * *", last), None, digest), Some(at("2026-11-26T00:00:00Z")));
+        assert_eq!(next_poll(&cron("", last), None, digest), None);
         let mut answered = failed(1, None);
         answered.answer = Ok("sha256:1".to_owned());
         let next = Some(at("2026-11-26T00:00:00Z"));
-        assert_eq!(due(&cron("0 0 * * *", last), Some(&answered), digest), next);
+        assert_eq!(next_poll(&cron("0 0 * * *", last), Some(&answered), digest), next);
         let mut refused = cron("0 0 * * *", last);
         refused.spec.service_account_name = Some("poller".to_owned());
-        assert_eq!(due(&refused, None, digest), None);
+        assert_eq!(next_poll(&refused, None, digest), None);
         // Somebody asked, and nobody knows what came of it.
-        assert_eq!(due(&cron("", last), None, None), Some(at("2026-11-25T14:01:00Z")));
+        assert_eq!(next_poll(&cron("", last), None, None), Some(at("2026-11-25T14:01:00Z")));
         assert_eq!(
-            due(&cron("@every 1s", last), None, digest),
+            next_poll(&cron("@every 1s", last), None, digest),
             Some(at("2026-11-25T14:01:00Z")),
             "a minute at least"
         );
@@ -166,7 +170,7 @@ mod tests {
             ("* * * * *", 1, Some(i64::MAX), "2026-11-25T15:00:00Z"),
             ("", 2, None, "2026-11-25T14:02:00Z"),
         ] {
-            let found = due(&cron(schedule, last), Some(&failed(failures, pause)), Some("sha256:1"));
+            let found = next_poll(&cron(schedule, last), Some(&failed(failures, pause)), Some("sha256:1"));
             assert_eq!(found, Some(at(expected)), "{schedule:?} {failures} {pause:?}");
         }
     }

@@ -41,12 +41,12 @@ type SourceProblem = (String, String);
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(source) = world.data_sources.get(namespace, name) else { return plan };
-    if world.permitted().is_none() || source.metadata.deletion_timestamp.is_some() {
+    if world.permissions().is_none() || source.metadata.deletion_timestamp.is_some() {
         return plan;
     }
     let mut should = source.clone();
     let status = should.status.get_or_insert_default();
-    let meant = meant(world, source);
+    let meant = resolve_reference(world, source);
     status.source = meant.as_ref().ok().map(|meant| (*meant).clone());
     let (is, (reason, message)) = match meant.and_then(|meant| check(world, namespace, meant)) {
         Ok(()) => ("True", (READY.to_owned(), "DataSource is ready to be consumed".to_owned())),
@@ -66,38 +66,41 @@ pub(crate) fn resolved<'a>(
     name: &str,
 ) -> Result<&'a DataSourceSource, SourceProblem> {
     let Some(source) = world.data_sources.get(namespace, name) else {
-        return Err(because(NOT_FOUND, "it is not there"));
+        return Err(problem(NOT_FOUND, "it is not there"));
     };
-    let meant = meant(world, source)?;
+    let meant = resolve_reference(world, source)?;
     check(world, namespace, meant).map(|()| meant)
 }
 
-fn because(reason: &str, message: impl Into<String>) -> SourceProblem {
+fn problem(reason: &str, message: impl Into<String>) -> SourceProblem {
     (reason.to_owned(), message.into())
 }
 
 /// Source of a DataSource: its own, or that of the DataSource that it names.
-fn meant<'a>(world: &'a World, source: &'a DataSource) -> Result<&'a DataSourceSource, SourceProblem> {
+fn resolve_reference<'a>(
+    world: &'a World,
+    source: &'a DataSource,
+) -> Result<&'a DataSourceSource, SourceProblem> {
     let Some(named) = &source.spec.source.data_source else { return Ok(&source.spec.source) };
     let field = "spec.source.dataSource";
     let own = source.metadata.namespace.as_deref().unwrap_or_default();
     let PvcSource { namespace, name, .. } = named;
     if !namespace.is_empty() && namespace != own {
         let message = format!("{field}: a DataSource of another namespace ({namespace}) cannot be named");
-        return Err(because("CrossNamespaceReference", message));
+        return Err(problem("CrossNamespaceReference", message));
     }
     if source.metadata.name.as_deref() == Some(name) {
-        return Err(because("SelfReference", format!("{field} names the DataSource itself")));
+        return Err(problem("SelfReference", format!("{field} names the DataSource itself")));
     }
     let Some(other) = world.data_sources.get(own, name) else {
-        return Err(because(
+        return Err(problem(
             NOT_FOUND,
             format!("{field}: DataSource {name} does not exist in this namespace"),
         ));
     };
     if other.spec.source.data_source.is_some() {
         let message = format!("{field}: DataSource {name} names another one; name that one instead");
-        return Err(because("MaxReferenceDepthReached", message));
+        return Err(problem("MaxReferenceDepthReached", message));
     }
     Ok(&other.spec.source)
 }
@@ -106,10 +109,10 @@ fn meant<'a>(world: &'a World, source: &'a DataSource) -> Result<&'a DataSourceS
 fn check(world: &World, own: &str, source: &DataSourceSource) -> Result<(), SourceProblem> {
     match (&source.pvc, &source.snapshot) {
         (Some(_), Some(_)) => {
-            Err(because("NoSource", "spec.source names a PVC and a VolumeSnapshot: leave one of them"))
+            Err(problem("NoSource", "spec.source names a PVC and a VolumeSnapshot: leave one of them"))
         }
-        (None, Some(_)) => Err(because("Unsupported", Fault::not_yet("spec.source.snapshot").to_string())),
-        (None, None) => Err(because("NoSource", "spec.source names nothing: set spec.source.pvc")),
+        (None, Some(_)) => Err(problem("Unsupported", Fault::not_yet("spec.source.snapshot").to_string())),
+        (None, None) => Err(problem("NoSource", "spec.source names nothing: set spec.source.pvc")),
         (Some(pvc), None) => check_pvc(world, own, pvc),
     }
 }
@@ -122,7 +125,7 @@ fn check_pvc(world: &World, own: &str, source: &PvcSource) -> Result<(), SourceP
             return (reason, message);
         }
         // The progress of a PVC is visible in its own namespace only.
-        because("NotReady", format!("PVC {namespace}/{name} is not ready"))
+        problem("NotReady", format!("PVC {namespace}/{name} is not ready"))
     })
 }
 
@@ -134,12 +137,12 @@ pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(
             Phase::Succeeded => world.pvcs.get(namespace, name).map_or(Ok(()), check_content),
             phase => {
                 let word = if phase.as_str().is_empty() { Phase::Pending } else { phase };
-                Err(because(word.as_str(), format!("Import DataVolume phase {word}")))
+                Err(problem(word.as_str(), format!("Import DataVolume phase {word}")))
             }
         };
     }
     match world.pvcs.get(namespace, name) {
-        None => Err(because(NOT_FOUND, format!("PVC {namespace}/{name} not found"))),
+        None => Err(problem(NOT_FOUND, format!("PVC {namespace}/{name} not found"))),
         Some(claim) => check_content(claim),
     }
 }
@@ -148,5 +151,5 @@ pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(
 fn check_content(claim: &PersistentVolumeClaim) -> Result<(), SourceProblem> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let shown = format!("{}/{}", text(&claim.meta.namespace), text(&claim.meta.name));
-    claim.not_whole().map_or(Ok(()), |why| Err(because("Pending", format!("PVC {shown} {why}"))))
+    claim.not_whole().map_or(Ok(()), |why| Err(problem("Pending", format!("PVC {shown} {why}"))))
 }

@@ -159,7 +159,7 @@ fn what_it_depends_on_touches_it() {
     let mut sim = Sim::new();
     put(&mut sim, "os", pvc());
     put(&mut sim, "latest", pointer("", "os"));
-    let touches = |key: &Key, name: &str| sim.world.touched(key).contains(&named(name));
+    let touches = |key: &Key, name: &str| sim.world.dependents(key).contains(&named(name));
     assert!(touches(&disk(), "os"));
     assert!(touches(&Key::new(Kind::DataVolume, "n", "disk"), "os"));
     assert!(touches(&named("os"), "latest") && touches(&named("os"), "os"));
@@ -168,7 +168,7 @@ fn what_it_depends_on_touches_it() {
 
 #[test]
 fn without_a_kubevirt_object_nothing_is_written() {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     let object = json!({"metadata": {"namespace": "n", "name": "os"}, "spec": {"source": pvc()}});
     sim.put(Kind::DataSource, object);
     assert!(decide(&sim.world, "n", "os", sim.now).is_empty());

@@ -25,7 +25,7 @@
 //! writes to, nor one whose disk is incomplete. A DataVolume adopts a PVC once: a PVC that a user took away
 //! from a DataVolume that has succeeded or failed (`kubectl delete dv --cascade=orphan`) stays away. A PVC
 //! whose owner is deleted is deleted too. So a finalizer holds the DataVolume until it is known that it was
-//! not deleted before it had the PVC. If it was, the PVC is given back ([`ends`]), also while another
+//! not deleted before it had the PVC. If it was, the PVC is given back ([`finish`]), also while another
 //! installation or none fills the disks. Objects that a backup restored have new uids: nothing here compares
 //! one with an older one.
 //! **Caveats.** A DataVolume that is deleted after it says `Succeeded` takes the PVC along, as every other
@@ -72,7 +72,7 @@ pub(super) fn reason(
 }
 
 /// The end of an adoption: the DataVolume has the PVC, or was deleted before and gives it back.
-pub(super) fn ends(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>) -> Plan {
+pub(super) fn finish(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>) -> Plan {
     let mut plan = Plan::default();
     let meta = &volume.metadata;
     let has_it = volume.status.as_ref().and_then(|status| status.phase.as_ref()) == Some(&Phase::Succeeded);
@@ -115,7 +115,7 @@ fn set_finalizers<'a>(meta: &'a ObjectMeta, finalizers: impl Iterator<Item = &'a
 pub(super) fn of_reserved_volume(world: &World, volume: &ObjectMeta, mut claim: Value) -> Value {
     let (Some(namespace), Some(name)) = (&volume.namespace, &volume.name) else { return claim };
     let mark = IndexKey::PersistentVolumeClaim(namespace.clone(), name.clone());
-    let keys = world.marked(&mark).filter(|key| key.kind == Kind::PersistentVolume);
+    let keys = world.indexed_by(&mark).filter(|key| key.kind == Kind::PersistentVolume);
     let mut volumes = keys.filter_map(|key| world.volumes.get("", &key.name));
     let reserved = volumes
         .find(|one| one.phase == "Available" && one.claim.as_ref().is_some_and(|claim| claim.uid.is_empty()));
@@ -152,8 +152,8 @@ pub(super) fn adopted(request: &Request<'_>, claim: &PersistentVolumeClaim) -> O
     // A deletion of the DataVolume before this step was not meant for the PVC.
     first.present(Kind::DataVolume, meta);
     let message = format!("PVC {} is adopted as it is: {why}", claim_name(claim));
-    let outcome = Outcome::default().first(first).bound(claim).complete(&message);
-    Some(outcome.enters(Phase::Succeeded, false, "ClaimAdopted", message))
+    let outcome = Outcome::default().before_status(first).bound_condition(claim).complete(&message);
+    Some(outcome.enter_phase(Phase::Succeeded, false, "ClaimAdopted", message))
 }
 
 /// Outcome while the PVC is to be provided by another component, with its content. `None` if it is created
@@ -167,6 +167,6 @@ pub(super) fn awaits_claim(request: &Request<'_>) -> Option<Outcome> {
          provided with its content",
         request.name()
     );
-    let outcome = Outcome::default().not_found().waits("Pending", &message);
-    Some(outcome.enters(Phase::Pending, false, "Pending", message))
+    let outcome = Outcome::default().not_found().wait("Pending", &message);
+    Some(outcome.enter_phase(Phase::Pending, false, "Pending", message))
 }

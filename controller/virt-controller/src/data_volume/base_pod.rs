@@ -83,7 +83,7 @@ pub(crate) fn pod(parts: BasePod<'_>) -> Value {
         spec["imagePullSecrets"] = json!(secrets);
     }
     settings::apply(&mut spec, fetches, &world.disk_settings().imports);
-    settings::place(&mut spec, &world.disk_settings().workers);
+    settings::apply_placement(&mut spec, &world.disk_settings().workers);
     for (label, value) in [
         WORKER,
         APP,

@@ -116,7 +116,7 @@ impl<'a> RequestedClaim<'a> {
         // One that was made larger for its image takes a larger disk.
         let is_grown = claim.meta.annotations.contains_key(GROWN_FOR);
         let grown = claim.spec.storage().filter(|_| is_grown).and_then(api::quantity::Quantity::bytes);
-        let grown = grown.map(|bytes| Overhead::of(world, name.as_deref()).disk_in(bytes));
+        let grown = grown.map(|bytes| Overhead::for_class(world, name.as_deref()).disk_in(bytes));
         let disk = self.disk.map(|disk| disk.max(grown.unwrap_or(0)));
         RequestedClaim { spec: ClaimSpec { storage_class_name: name, ..self.spec }, class, disk, ..self }
     }
@@ -260,7 +260,7 @@ fn take_modes(
     if is_archive && spec.volume_mode.is_none() {
         spec.volume_mode = Some(FILE_SYSTEM.to_owned());
     }
-    let sets = class.map(|class| storage_profile::sets(world, class));
+    let sets = class.map(|class| storage_profile::claim_property_sets(world, class));
     let sets = sets.as_deref().unwrap_or_default();
     if let (true, None, true, Some(class)) =
         (spec.access_modes.is_empty(), &spec.volume_mode, sets.is_empty(), class)

@@ -153,7 +153,7 @@ mod tests {
     fn the_phase_of_the_pod_is_told_in_the_words_of_upstream() {
         let pod = |name: &str, state: &str| {
             let container = json!({"name": name, "state": {state: {}}});
-            Pod::take(json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [container]}}))
+            Pod::parse(json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [container]}}))
                 .unwrap()
         };
         let (import, upload) = (Work::Import, Work::Upload);
@@ -183,7 +183,7 @@ mod tests {
     /// The annotations of a PVC that has one phase, when its request has another.
     fn written(claim: &Value, is: Phase, which: (Work, bool)) -> Value {
         let meta = json!({"namespace": "n", "name": "disk", "uid": "u", "annotations": claim});
-        let claim = PersistentVolumeClaim::take(json!({"metadata": meta, "spec": {}})).unwrap();
+        let claim = PersistentVolumeClaim::parse(json!({"metadata": meta, "spec": {}})).unwrap();
         let status = Status { phase: Some(is), restart_count: Some(2), ..Status::default() };
         match of_status(&claim, &status, None, which).steps.first() {
             Some(Step::Patch { change, .. }) => change["metadata"]["annotations"].clone(),
@@ -222,7 +222,7 @@ mod tests {
             ("Succeeded", json!({SIZE: "own"}), true, Value::Null),
         ] {
             let meta = json!({"namespace": "n", "name": "disk", "uid": "u", "labels": has});
-            let claim = PersistentVolumeClaim::take(json!({"metadata": meta, "spec": {}})).unwrap();
+            let claim = PersistentVolumeClaim::parse(json!({"metadata": meta, "spec": {}})).unwrap();
             let plan = of_import(&claim, &ImportState { phase, restarts: Some(2), labels: &labels });
             let [Step::Patch { change, .. }] = &plan.steps[..] else { panic!("{plan:?}") };
             let notes = &change["metadata"]["annotations"];
@@ -247,7 +247,7 @@ mod tests {
             let conditions = vec![said(ConditionType::Bound, "Unknown"), said(ConditionType::Running, is)];
             let status = Status { conditions, ..Status::default() };
             let meta = json!({"namespace": "n", "name": "disk", "uid": "u"});
-            let claim = PersistentVolumeClaim::take(json!({"metadata": meta, "spec": {}})).unwrap();
+            let claim = PersistentVolumeClaim::parse(json!({"metadata": meta, "spec": {}})).unwrap();
             let plan = of_status(&claim, &status, None, (Work::Upload, is_standalone));
             let [Step::Patch { change, .. }] = &plan.steps[..] else { panic!("{plan:?}") };
             let notes = &change["metadata"]["annotations"];

@@ -202,7 +202,7 @@ fn no_pvc_is_taken_for_a_datavolume_that_is_gone_or_going() {
 fn is_left(sim: &mut Sim) {
     let spec = json!({"service": {"name": "cdi-api", "namespace": "cdi"}});
     sim.put(Kind::APIService, json!({"metadata": {"name": cluster_model::objects::UPLOADS}, "spec": spec}));
-    assert!(!crate::cdi::serves(&sim.world));
+    assert!(!crate::cdi::fills_disks(&sim.world));
 }
 
 /// When another CDI takes the disks over.
@@ -495,7 +495,7 @@ fn a_quota_that_does_not_admit_it_is_told_and_asked_again() {
     assert_eq!((phase(&sim).as_str(), asked(&sim)), ("ExpansionInProgress", before));
     assert_eq!(said(&sim, "Running").1, "ErrExceededQuota");
     assert!(sim.objects.contains_key(&pod()));
-    sim.later(31);
+    sim.advance(31);
     sim.settle();
     assert!(asked(&sim) > before);
 }

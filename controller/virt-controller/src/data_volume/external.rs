@@ -19,20 +19,21 @@ use api::data_volume::Phase;
 use cluster_model::objects::PersistentVolumeClaim;
 
 /// Follows the PVC until it is bound.
-pub(super) fn populated(
+pub(super) fn follow_population(
     request: &Request<'_>,
     requested: &RequestedClaim<'_>,
     claim: &PersistentVolumeClaim,
 ) -> Outcome {
     let name = claim_name(claim);
-    let populator = shown(&claim.spec.data_source_ref).or_else(|| shown(&claim.spec.data_source));
+    let populator = describe_reference(&claim.spec.data_source_ref)
+        .or_else(|| describe_reference(&claim.spec.data_source));
     let populator = populator.unwrap_or_else(|| "what its spec names".to_owned());
     if let VolumeOrigin::Other(why) = volume_origin(request.world, claim) {
         return misbound(&format!("PVC {name} {why}"));
     }
     if claim.is_bound() && volume_origin(request.world, claim) == VolumeOrigin::OfSource {
         let message = format!("PVC {name} was populated by {populator}");
-        return Outcome::default().complete(&message).enters(
+        return Outcome::default().complete(&message).enter_phase(
             Phase::Succeeded,
             false,
             "ImportSucceeded",
@@ -50,20 +51,20 @@ pub(super) fn populated(
         message = format!("{message}; its volume is created on the node of the first pod that uses it");
     }
     let phase = if waits { Phase::PendingPopulation } else { Phase::Pending };
-    let outcome = Outcome::default().waits("Pending", &message).enters(phase, false, "Pending", message);
+    let outcome = Outcome::default().wait("Pending", &message).enter_phase(phase, false, "Pending", message);
     annotation(POPULATOR_PROGRESS).cloned().into_iter().fold(outcome, Outcome::progress)
 }
 
 /// The PVC got a volume that does not have the content of its source.
 pub(super) fn misbound(why: &str) -> Outcome {
-    Outcome::default().waits(MISBOUND, why).enters(Phase::Pending, true, MISBOUND, why)
+    Outcome::default().wait(MISBOUND, why).enter_phase(Phase::Pending, true, MISBOUND, why)
 }
 
 /// Reason of a PVC that was bound to a volume of another origin.
 const MISBOUND: &str = "ErrClaimNotValid";
 
 /// Kind and name of a reference.
-fn shown(reference: &Option<DataReference>) -> Option<String> {
+fn describe_reference(reference: &Option<DataReference>) -> Option<String> {
     reference.as_ref().map(|named| format!("{} {}", named.kind, named.name))
 }
 

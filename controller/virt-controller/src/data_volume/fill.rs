@@ -7,16 +7,18 @@
 //!    └── after a pause that grows ◄─────────────── broke off
 //! ```
 //!
-//! [`fill`] matches the state of the pod; [`begin`] is the walk from a PVC without a pod to its pod, and the checks stand in it in
+//! [`fill`] matches the state of the pod; [`try_create_pod`] is the walk from a PVC without a pod to its pod, and the checks stand in it in
 //! their order.
 
 use super::claim::{AT_ONCE, RequestedClaim};
 use super::claim_annotations::running;
-use super::clone::{self, CloneMethod, Cloned, Served};
+use super::clone::{self, CloneMethod, Cloned, SourcePodState};
 use super::outcome::Outcome;
 use super::registries::RegistrySettings;
 use super::request::Request;
-use super::{NEXT, WAITS, claim_annotations, claim_name, grow, pod, refused, status, upload, users, worker};
+use super::{
+    NEXT, WAITS, claim_annotations, claim_name, grow, pod, refuse_spec, status, upload, users, worker,
+};
 use api::data_volume::{ConditionType, Phase};
 use api::job::{Refusal, Report, Stage};
 use cluster_model::config::Config;
@@ -48,19 +50,19 @@ pub(super) struct Target<'t, 'a> {
 pub(super) fn fill(target: &Target<'_, '_>) -> Outcome {
     let Target { request, claim, clone, .. } = *target;
     match clone.and_then(|cloned| cloned.way.as_ref()) {
-        Some(CloneMethod::Csi) => return clone::populated(request, claim, Phase::CsiCloneInProgress),
+        Some(CloneMethod::Csi) => return clone::follow_population(request, claim, Phase::CsiCloneInProgress),
         Some(CloneMethod::Snapshot) => {
-            return clone::populated(request, claim, Phase::CloneFromSnapshotSourceInProgress);
+            return clone::follow_population(request, claim, Phase::CloneFromSnapshotSourceInProgress);
         }
         Some(CloneMethod::Copy(_)) | None => {}
     }
     let pod = request.world.worker_for(claim, request.work);
     let seen = not_running_since(request);
-    match worker::look(request.world, pod, request.work, request.node_image(), seen, request.now) {
-        Worker::None => begin(target),
+    match worker::observe(request.world, pod, request.work, request.node_image(), seen, request.now) {
+        Worker::None => try_create_pod(target),
         Worker::Waits(reason, message) => waits_for_pod(target, pod, &reason, message),
-        Worker::Runs(report) => runs(target, pod, report),
-        Worker::Done(report) => done(request, claim, pod, &report),
+        Worker::Runs(report) => running_outcome(target, pod, report),
+        Worker::Done(report) => complete(request, claim, pod, &report),
         Worker::Failed(report) => match grow::grows(target, pod, &report) {
             Ok(outcome) => outcome,
             Err(why) => failed(request, claim, &report, why),
@@ -72,11 +74,11 @@ pub(super) fn fill(target: &Target<'_, '_>) -> Outcome {
                  their work was done: the limit is {}, and the image needs more ({message})",
                 super::base_pod::MEMORY
             );
-            note_import(request, claim, "Failed").fails(request, &reason, &message)
+            note_import(request, claim, "Failed").fail(request, &reason, &message)
         }
-        Worker::Broke(reason, message, next) => broke(request, pod, &reason, &message, next),
+        Worker::Broke(reason, message, next) => retry_after_pod_end(request, pod, &reason, &message, next),
         Worker::Late(message) => Outcome::default()
-            .waits("DeadlinePassed", &message)
+            .wait("DeadlinePassed", &message)
             .phase(request.terms().broken.clone())
             .deletes(pod),
     }
@@ -94,21 +96,22 @@ pub(super) fn not_running_since(request: &Request<'_>) -> Option<Timestamp> {
 fn waits_for_pod(target: &Target<'_, '_>, pod: Option<&Pod>, reason: &str, message: String) -> Outcome {
     let Target { request, claim, .. } = *target;
     let stuck = pod.filter(|_| request.work == Work::Upload);
-    let stuck = stuck.and_then(|pod| upload::stuck(request.world, pod));
+    let stuck = stuck.and_then(|pod| upload::replacement_time(request.world, pod));
     let message = match stuck {
         Some(_) => format!("{message}: it was deleted, and another pod begins with a new one"),
         None => message,
     };
-    let outcome = Outcome::default().stands(request, reason, &message).and(scheduled(request, claim));
+    let outcome =
+        Outcome::default().wait_without_pod(request, reason, &message).and(scheduled(request, claim));
     match stuck {
         Some(until) if until <= request.now => outcome.deletes(pod),
-        Some(until) => outcome.again(until),
+        Some(until) => outcome.retry_at(until),
         None => outcome,
     }
 }
 
 /// Outcome while the pod works.
-fn runs(target: &Target<'_, '_>, pod: Option<&Pod>, report: Option<&Report>) -> Outcome {
+fn running_outcome(target: &Target<'_, '_>, pod: Option<&Pod>, report: Option<&Report>) -> Outcome {
     let Target { request, claim, clone, .. } = *target;
     let outcome = match request.work {
         Work::Upload => upload::receives(request, claim, pod, report),
@@ -130,7 +133,7 @@ pub(super) fn scheduled(request: &Request<'_>, claim: &PersistentVolumeClaim) ->
     let terms = request.terms();
     let message = format!("{} into {} scheduled", terms.noun, claim_name(claim));
     let (phase, event) = terms.scheduled.clone();
-    Outcome::default().enters(phase, false, event, message)
+    Outcome::default().enter_phase(phase, false, event, message)
 }
 
 /// The pod of an import or of a clone runs.
@@ -143,13 +146,13 @@ fn imports(
     let waits = report.is_some_and(|report| report.stage == Stage::Waiting);
     if waits
         && let Some(pod) = pod
-        && let Ok(told) = RegistrySettings::of(&request.volume, request.world)
+        && let Ok(told) = RegistrySettings::for_data_volume(&request.volume, request.world)
         && !told.is_known_to(pod)
     {
         let message =
             "the settings of registries or of the proxy have changed: another pod replaces this one";
         return Outcome::default()
-            .stands(request, "Restarting", message)
+            .wait_without_pod(request, "Restarting", message)
             .and(scheduled(request, claim))
             .deletes(Some(pod));
     }
@@ -170,11 +173,11 @@ fn imports(
     };
     let message = format!("{noun} into {} in progress", claim_name(claim));
     let (phase, event) = request.terms().running.clone();
-    outcome.enters(phase, false, event, message)
+    outcome.enter_phase(phase, false, event, message)
 }
 
 /// The disk is complete.
-pub(super) fn done(
+pub(super) fn complete(
     request: &Request<'_>,
     claim: &PersistentVolumeClaim,
     pod: Option<&Pod>,
@@ -194,8 +197,8 @@ pub(super) fn done(
     }
     let message = format!("Successfully {} into PVC {}", terms.done, claim_name(claim));
     outcome
-        .first(import_annotations(request, claim, "Succeeded", &report.labels))
-        .enters(Phase::Succeeded, false, terms.succeeded, message)
+        .before_status(import_annotations(request, claim, "Succeeded", &report.labels))
+        .enter_phase(Phase::Succeeded, false, terms.succeeded, message)
         .and(clear(request, claim, pod))
 }
 
@@ -208,7 +211,7 @@ fn failed(
 ) -> Outcome {
     let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
     let why = why.map(|why| format!("; {why}")).unwrap_or_default();
-    note_import(request, claim, "Failed").then(clone::forget_client(claim)).fails(
+    note_import(request, claim, "Failed").after_status(clone::forget_client(claim)).fail(
         request,
         reason,
         &format!("{}{why}", report.message),
@@ -217,7 +220,7 @@ fn failed(
 
 /// The pod ended before its work did. It is deleted, and the next one continues where it stopped, or waits
 /// for a new upload.
-pub(super) fn broke(
+pub(super) fn retry_after_pod_end(
     request: &Request<'_>,
     pod: Option<&Pod>,
     reason: &str,
@@ -235,11 +238,11 @@ pub(super) fn broke(
     }
     let message = format!("{message}; {NEXT} {}", cluster_model::conditions::stamp(next));
     let outcome = outcome
-        .waits(reason, &message)
+        .wait(reason, &message)
         .condition(ConditionType::Transferring, "False", "Waiting", &message)
         .phase(terms.broken.clone());
     match next > request.now {
-        true => outcome.again(next),
+        true => outcome.retry_at(next),
         false => outcome.deletes(pod),
     }
 }
@@ -256,12 +259,12 @@ pub(super) fn clear(request: &Request<'_>, claim: &PersistentVolumeClaim, pod: O
         Work::Upload => upload::take_away(claim),
         Work::Import | Work::Export | Work::Serve => Plan::default(),
     };
-    Outcome::default().then(of_upload).then(clone::forget_client(claim)).deletes(pod)
+    Outcome::default().after_status(of_upload).after_status(clone::forget_client(claim)).deletes(pod)
 }
 
 /// Writes the phase of the pod of an import on the PVC of its DataVolume.
 pub(super) fn note_import(request: &Request<'_>, claim: &PersistentVolumeClaim, phase: &str) -> Outcome {
-    Outcome::default().then(import_annotations(request, claim, phase, &BTreeMap::new()))
+    Outcome::default().after_status(import_annotations(request, claim, phase, &BTreeMap::new()))
 }
 
 /// The annotations of an import. Those of uploads and of PVCs without a DataVolume follow from the status
@@ -282,21 +285,21 @@ fn import_annotations(
 // ── No pod is there ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 /// Creates the pod, unless there is a reason against it.
-fn begin(target: &Target<'_, '_>) -> Outcome {
+fn try_create_pod(target: &Target<'_, '_>) -> Outcome {
     let Target { request, claim, requested, clone } = *target;
     if claim.is_filled() {
         // The disk was written, and the status was not. A complete disk is not written again.
-        return done(request, claim, None, &Report::default());
+        return complete(request, claim, None, &Report::default());
     }
-    if let Some(stop) = is_read(request, claim) {
-        return clone::stopped(request, stop);
+    if let Some(stop) = wait_for_readers(request, claim) {
+        return clone::stop_outcome(request, stop);
     }
     if let Some(outcome) = grow::awaits_growth(request, claim) {
         return outcome;
     }
     let pod_name = request.work.pod(claim_name(claim));
     if let Some(until) = made_until(request, clone, &pod_name) {
-        return Outcome::default().again(until);
+        return Outcome::default().retry_at(until);
     }
     if let Some(vmi) = users::user(request.world, claim) {
         return in_use(request, claim, &vmi);
@@ -308,7 +311,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
     let consumer = consumer.as_ref().map(|(vmi, machine)| (vmi, machine));
     let is_wanted = request.meta().annotations.contains_key(AT_ONCE) || consumer.is_some();
     if !claim.is_bound()
-        && let Some(outcome) = unbound(target, is_wanted)
+        && let Some(outcome) = wait_for_volume(target, is_wanted)
     {
         return outcome;
     }
@@ -317,7 +320,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
         Err(outcome) => return *outcome,
     };
     if request.world.pods.get(claim.meta.namespace.as_deref().unwrap_or_default(), &pod_name).is_some() {
-        let message = worker::is_in_the_way(&pod_name);
+        let message = worker::name_taken_message(&pod_name);
         return cannot_start(request, &message);
     }
     let failed = refused_pod(request);
@@ -326,7 +329,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
         let what = format!("the {} cannot be created: {}", request.terms().pod, failed.message);
         outcome = cannot_start(request, &with_advice(what));
         if failed.retry > request.now {
-            return outcome.again(failed.retry);
+            return outcome.retry_at(failed.retry);
         }
     }
     if let Some(clone) = clone {
@@ -356,21 +359,22 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
     };
     let object = match pod::pod(&request.volume, requested, &input) {
         Ok(object) => object,
-        Err(Refusal::Faults(faults)) => return outcome.and(refused(request, &faults)),
+        Err(Refusal::Faults(faults)) => return outcome.and(refuse_spec(request, &faults)),
         Err(Refusal::Reference(never)) => match never {},
     };
     // An earlier refusal is reported until a try succeeds.
     if failed.is_none() {
-        outcome = outcome.stands(request, "Pending", &format!("pod {pod_name} is being created"));
+        outcome = outcome.wait_without_pod(request, "Pending", &format!("pod {pod_name} is being created"));
     }
-    let reach = span.map(|span| upload::reach(claim, &span, &request.world.facts.namespace));
+    let reach =
+        span.map(|span| upload::create_secret_and_service(claim, &span, &request.world.facts.namespace));
     let mut create = Plan::default();
     create.create(Key::new(Kind::Pod, claim.meta.namespace.clone().unwrap_or_default(), pod_name), object);
-    outcome.and(scheduled(request, claim)).then(reach.unwrap_or_default()).then(create)
+    outcome.and(scheduled(request, claim)).after_status(reach.unwrap_or_default()).after_status(create)
 }
 
 /// A clone of another target reads the PVC: nothing is written to it meanwhile.
-fn is_read(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
+fn wait_for_readers(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
     let message = if let Some(pod) = request.world.cloner_of(claim) {
         format!(
             "pod {} reads PVC {} for a clone: the PVC is not written until it has ended",
@@ -391,17 +395,17 @@ fn is_read(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone
 /// A VMI uses the disk.
 fn in_use(request: &Request<'_>, claim: &PersistentVolumeClaim, vmi: &str) -> Outcome {
     let message = format!("VMI {vmi} uses PVC {}: it is not written", claim_name(claim));
-    let outcome = Outcome::default().waits("CloneSourceInUse", &message);
+    let outcome = Outcome::default().wait("CloneSourceInUse", &message);
     // The end of a launcher pod does not touch this key.
     let next = request.now.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok();
-    let outcome = next.into_iter().fold(outcome, Outcome::again);
-    outcome.enters(Phase::Pending, true, "ErrClaimNotValid", message)
+    let outcome = next.into_iter().fold(outcome, Outcome::retry_at);
+    outcome.enter_phase(Phase::Pending, true, "ErrClaimNotValid", message)
 }
 
 /// The pod cannot be made now.
 fn cannot_start(request: &Request<'_>, message: &str) -> Outcome {
     let phase = request.terms().scheduled.0.clone();
-    Outcome::default().stands(request, "ErrStartingPod", message).enters(
+    Outcome::default().wait_without_pod(request, "ErrStartingPod", message).enter_phase(
         phase,
         true,
         "ErrStartingPod",
@@ -416,20 +420,26 @@ fn refused_pod<'a>(request: &Request<'a>) -> Option<&'a Failure> {
 }
 
 /// Outcome while the source pod of a clone does not answer; `None` if it does.
-fn source_waits(request: &Request<'_>, claim: &PersistentVolumeClaim, served: Served<'_>) -> Option<Outcome> {
+fn source_waits(
+    request: &Request<'_>,
+    claim: &PersistentVolumeClaim,
+    served: SourcePodState<'_>,
+) -> Option<Outcome> {
     match served {
-        Served::Ready => None,
-        Served::Waits(reason, message) => {
-            Some(Outcome::default().stands(request, &reason, &message).and(scheduled(request, claim)))
+        SourcePodState::Ready => None,
+        SourcePodState::Waits(reason, message) => Some(
+            Outcome::default().wait_without_pod(request, &reason, &message).and(scheduled(request, claim)),
+        ),
+        SourcePodState::Broke(pod, reason, message, next) => {
+            Some(retry_after_pod_end(request, Some(pod), &reason, &message, next))
         }
-        Served::Broke(pod, reason, message, next) => Some(broke(request, Some(pod), &reason, &message, next)),
-        Served::Stopped(stop) => Some(clone::stopped(request, stop)),
+        SourcePodState::Stopped(stop) => Some(clone::stop_outcome(request, stop)),
     }
 }
 
 /// Outcome if the PVC has no volume, and a pod would not get it one. `None` if a pod makes the storage
 /// provide the volume.
-fn unbound(target: &Target<'_, '_>, is_wanted: bool) -> Option<Outcome> {
+fn wait_for_volume(target: &Target<'_, '_>, is_wanted: bool) -> Option<Outcome> {
     let Target { request, claim, requested, .. } = *target;
     let name = claim_name(claim);
     let waits = requested.class.is_some_and(|class| class.waits_for_consumer);
@@ -440,13 +450,13 @@ fn unbound(target: &Target<'_, '_>, is_wanted: bool) -> Option<Outcome> {
             let message = format!(
                 "PVC {name} is created when a VM uses it; {AT_ONCE} on the {whose} creates it at once"
             );
-            let outcome = Outcome::default().waits(WAITS, &message);
-            Some(outcome.enters(Phase::WaitForFirstConsumer, false, WAITS, message))
+            let outcome = Outcome::default().wait(WAITS, &message);
+            Some(outcome.enter_phase(Phase::WaitForFirstConsumer, false, WAITS, message))
         }
         (false, _) => {
             let message = why_unbound(requested, name);
-            let outcome = Outcome::default().waits("Pending", &message);
-            Some(outcome.enters(Phase::Pending, false, "Pending", message))
+            let outcome = Outcome::default().wait("Pending", &message);
+            Some(outcome.enter_phase(Phase::Pending, false, "Pending", message))
         }
     }
 }
@@ -476,14 +486,14 @@ fn registry_settings(request: &Request<'_>, config: &Config) -> Result<RegistryS
             "pullMethod node needs image volumes of pods, and {why}; without pullMethod the importer pulls the image itself"
         );
         let outcome = Outcome::default()
-            .stands(request, "ImageVolumesMissing", &message)
-            .enters(Phase::Pending, true, "ImageVolumesMissing", message)
-            .again(request.now.checked_add(NODES).unwrap_or(request.now));
+            .wait_without_pod(request, "ImageVolumesMissing", &message)
+            .enter_phase(Phase::Pending, true, "ImageVolumesMissing", message)
+            .retry_at(request.now.checked_add(NODES).unwrap_or(request.now));
         return Err(Box::new(outcome));
     }
-    RegistrySettings::of(&request.volume, request.world).map_err(|message| {
-        let outcome = Outcome::default().stands(request, "RegistriesNotValid", &message);
-        Box::new(outcome.enters(Phase::Pending, true, "RegistriesNotValid", message))
+    RegistrySettings::for_data_volume(&request.volume, request.world).map_err(|message| {
+        let outcome = Outcome::default().wait_without_pod(request, "RegistriesNotValid", &message);
+        Box::new(outcome.enter_phase(Phase::Pending, true, "RegistriesNotValid", message))
     })
 }
 

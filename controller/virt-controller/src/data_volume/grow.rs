@@ -50,7 +50,7 @@ pub(super) fn grows(
     let uid = pod.meta.uid.as_deref().unwrap_or_default();
     let grown_for = claim.meta.annotations.get(GROWN_FOR).map(String::as_str);
     let bytes = match grown_for {
-        None => Some(may_grow_to(target, required)?),
+        None => Some(growth_target(target, required)?),
         Some(one) if one == uid => None,
         Some(_) => return Err(Some("the PVC was expanded once already".to_owned())),
     };
@@ -61,8 +61,8 @@ pub(super) fn grows(
     {
         let reason = super::claim_refused(&failed.message);
         let message = format!("PVC {name} cannot be expanded: {}", failed.message);
-        let outcome = Outcome::default().waits(reason, &message).again(failed.retry);
-        return Ok(outcome.enters(Phase::ExpansionInProgress, true, reason, message));
+        let outcome = Outcome::default().wait(reason, &message).retry_at(failed.retry);
+        return Ok(outcome.enter_phase(Phase::ExpansionInProgress, true, reason, message));
     }
     let mut expand = Plan::default();
     if let Some(bytes) = bytes {
@@ -75,16 +75,16 @@ pub(super) fn grows(
     let message = format!("PVC {name} is expanded, for a disk of {required} bytes");
     let outcome = Outcome::default()
         // Before the pod is deleted: the next pod would find the PVC too small again.
-        .first(expand)
-        .waits("ExpansionInProgress", &message)
+        .before_status(expand)
+        .wait("ExpansionInProgress", &message)
         .condition(ConditionType::Transferring, "False", "ExpansionInProgress", &message)
-        .enters(Phase::ExpansionInProgress, false, "ExpansionInProgress", message)
+        .enter_phase(Phase::ExpansionInProgress, false, "ExpansionInProgress", message)
         .deletes(Some(pod));
     Ok(outcome)
 }
 
 /// The size that the PVC is to ask for, in bytes; or the reason why it does not grow.
-fn may_grow_to(target: &Target<'_, '_>, required: u64) -> Result<u64, Option<String>> {
+fn growth_target(target: &Target<'_, '_>, required: u64) -> Result<u64, Option<String>> {
     let Target { request, claim, requested, .. } = *target;
     let Some(storage) = &request.volume.spec.storage else {
         let why =
@@ -98,7 +98,9 @@ fn may_grow_to(target: &Target<'_, '_>, required: u64) -> Result<u64, Option<Str
     }
     let bytes = match claim.is_block() {
         true => required.checked_next_multiple_of(MIB),
-        false => Overhead::of(request.world, claim.spec.storage_class_name.as_deref()).claim_for(required),
+        false => {
+            Overhead::for_class(request.world, claim.spec.storage_class_name.as_deref()).claim_for(required)
+        }
     };
     // A quantity is a signed number.
     let bytes = bytes.filter(|&bytes| bytes <= i64::MAX.unsigned_abs());
@@ -141,5 +143,5 @@ pub(super) fn awaits_growth(request: &Request<'_>, claim: &PersistentVolumeClaim
     let said = said.map(|text| format!(": {text}")).unwrap_or_default();
     let message =
         format!("PVC {name} has {} bytes and waits for {}{said}", has.unwrap_or(0), asked.unwrap_or(0));
-    Some(Outcome::default().waits("ExpansionInProgress", &message).phase(Phase::ExpansionInProgress))
+    Some(Outcome::default().wait("ExpansionInProgress", &message).phase(Phase::ExpansionInProgress))
 }

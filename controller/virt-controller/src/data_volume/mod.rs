@@ -84,7 +84,7 @@ use cluster_model::plan::Plan;
 use fill::Target;
 use jiff::Timestamp;
 use outcome::Outcome;
-pub(crate) use populator::hand_back;
+pub(crate) use populator::restore_reclaim_policy;
 use request::{Request, requests};
 use size::Overhead;
 
@@ -107,7 +107,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         unneeded.retain(|pod| !clone::is_needed(request, &status, clone.as_ref(), pod));
         plan = plan.and(outcome::plan(request, outcome, status));
     }
-    plan = plan.and(leave(world, namespace, name));
+    plan = plan.and(finish_adoption(world, namespace, name));
     if let Some(claim) = claim {
         plan = plan.and(populator::decide(world, claim, now));
     }
@@ -117,9 +117,9 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 
 /// The plan for the disk of a name while another installation fills the disks, or none does: an adoption that was begun ends, or its
 /// finalizer would keep the DataVolume for ever.
-pub(crate) fn leave(world: &World, namespace: &str, name: &str) -> Plan {
+pub(crate) fn finish_adoption(world: &World, namespace: &str, name: &str) -> Plan {
     let claim = world.pvcs.get(namespace, name);
-    world.data_volumes.get(namespace, name).map(|volume| adopt::ends(volume, claim)).unwrap_or_default()
+    world.data_volumes.get(namespace, name).map(|volume| adopt::finish(volume, claim)).unwrap_or_default()
 }
 
 /// Deletes the worker pod of a PVC that is deleted, or that no request fills. Kubernetes keeps the PVC while the pod mounts it, and
@@ -140,7 +140,7 @@ fn reconcile<'a>(request: &Request<'a>) -> (Outcome, Option<Cloned<'a>>) {
     // The annotations of a PVC that takes an upload may be corrected after they were refused.
     let may_be_corrected = request.is_standalone() && request.work == Work::Upload;
     if request.phase == Phase::Succeeded || request.phase == Phase::Failed && !may_be_corrected {
-        return and_no_clone(ended(request));
+        return and_no_clone(ended_outcome(request));
     }
     let adopted = match request.claim {
         Some(claim) => adopt::adopted(request, claim),
@@ -150,13 +150,13 @@ fn reconcile<'a>(request: &Request<'a>) -> (Outcome, Option<Cloned<'a>>) {
         return and_no_clone(outcome);
     }
     if let Some(claim) = request.claim.filter(|claim| clone::is_made_by_storage(request, claim)) {
-        let populated = clone::populated(request, claim, request.phase.clone());
-        return and_no_clone(Outcome::default().bound(claim).and(populated));
+        let populated = clone::follow_population(request, claim, request.phase.clone());
+        return and_no_clone(Outcome::default().bound_condition(claim).and(populated));
     }
     if !request.is_populated_externally() {
         let faults = api::job::check_in_cluster(&request.volume);
         if !faults.is_empty() {
-            return and_no_clone(refused(request, &faults));
+            return and_no_clone(refuse_spec(request, &faults));
         }
     }
     let (found, clone) = clone::resolve(request);
@@ -165,7 +165,7 @@ fn reconcile<'a>(request: &Request<'a>) -> (Outcome, Option<Cloned<'a>>) {
             let outcome = found.and(with_claim(request, clone.as_ref()));
             (outcome, clone)
         }
-        Err(stop) => and_no_clone(found.and(clone::stopped(request, stop))),
+        Err(stop) => and_no_clone(found.and(clone::stop_outcome(request, stop))),
     }
 }
 
@@ -184,19 +184,19 @@ fn with_claim<'a>(request: &Request<'a>, clone: Option<&Cloned<'a>>) -> Outcome 
         return occupied(claim);
     }
     let name = request.name();
-    let outcome = Outcome::default().bound(claim);
+    let outcome = Outcome::default().bound_condition(claim);
     outcome.and(match claim.status.phase.as_deref() {
         _ if claim.meta.deletion_timestamp.is_some() => Outcome::default()
-            .waits("Terminating", &format!("PVC {name} is being deleted"))
+            .wait("Terminating", &format!("PVC {name} is being deleted"))
             .phase(Phase::Pending),
         Some("Lost") => {
             let why = format!("the volume of PVC {name} is lost: delete the DataVolume");
-            Outcome::default().waits("ClaimLost", &why).enters(Phase::Pending, true, "ErrClaimLost", why)
+            Outcome::default().wait("ClaimLost", &why).enter_phase(Phase::Pending, true, "ErrClaimLost", why)
         }
         _ => {
             let requested = requested.of_existing(claim, request.world);
             match request.is_populated_externally() {
-                true => external::populated(request, &requested, claim),
+                true => external::follow_population(request, &requested, claim),
                 false => fill::fill(&Target { request, claim, requested: &requested, clone }),
             }
         }
@@ -206,14 +206,14 @@ fn with_claim<'a>(request: &Request<'a>, clone: Option<&Cloned<'a>>) -> Outcome 
 // ── Refusals ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /// Outcome for a spec with a part that is not supported.
-fn refused(request: &Request<'_>, faults: &[api::fault::Fault]) -> Outcome {
+fn refuse_spec(request: &Request<'_>, faults: &[api::fault::Fault]) -> Outcome {
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    Outcome::default().fails(request, NOT_SERVED, &faults.join("; "))
+    Outcome::default().fail(request, NOT_SERVED, &faults.join("; "))
 }
 
 /// No PVC can be made as the cluster is. A StorageClass may be created later.
 fn not_valid(why: &str) -> Outcome {
-    Outcome::default().not_found().waits("ErrClaimNotValid", why).enters(
+    Outcome::default().not_found().wait("ErrClaimNotValid", why).enter_phase(
         Phase::Pending,
         true,
         "ErrClaimNotValid",
@@ -234,7 +234,12 @@ fn occupied(claim: &PersistentVolumeClaim) -> Outcome {
             "; to adopt it as it is, annotate the PVC itself with {ALLOW_ADOPTION}: \"true\""
         ));
     }
-    Outcome::default().waits("ErrResourceExists", &why).enters(Phase::Pending, true, "ErrResourceExists", why)
+    Outcome::default().wait("ErrResourceExists", &why).enter_phase(
+        Phase::Pending,
+        true,
+        "ErrResourceExists",
+        why,
+    )
 }
 
 // ── The PVC ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -244,7 +249,7 @@ fn make_claim(request: &Request<'_>, clone: Option<&Cloned<'_>>, requested: &Req
     let outcome = Outcome::default().not_found();
     let chosen = match clone.map(|clone| clone::choose_way(request, clone, requested)).transpose() {
         Ok(chosen) => chosen.unwrap_or_default(),
-        Err(stop) => return outcome.and(clone::stopped(request, stop)),
+        Err(stop) => return outcome.and(clone::stop_outcome(request, stop)),
     };
     let requested = requested.made_from(chosen.data_source);
     let name = request.name();
@@ -254,17 +259,17 @@ fn make_claim(request: &Request<'_>, clone: Option<&Cloned<'_>>, requested: &Req
     // A refusal is reported until a try succeeds: a reason that comes and goes is not seen.
     if let Some(failed) = failed {
         let reason = claim_refused(&failed.message);
-        outcome = outcome.waits(reason, &failed.message).enters(
+        outcome = outcome.wait(reason, &failed.message).enter_phase(
             Phase::Pending,
             true,
             reason,
             failed.message.clone(),
         );
         if failed.retry > request.now {
-            return outcome.again(failed.retry);
+            return outcome.retry_at(failed.retry);
         }
     } else {
-        outcome = outcome.waits("Pending", &format!("PVC {name} is being created")).enters(
+        outcome = outcome.wait("Pending", &format!("PVC {name} is being created")).enter_phase(
             Phase::Pending,
             false,
             "Pending",
@@ -275,18 +280,18 @@ fn make_claim(request: &Request<'_>, clone: Option<&Cloned<'_>>, requested: &Req
     let object = claim::object(&request.volume, &requested, &chosen.annotations);
     let mut create = Plan::default();
     create.create(key, adopt::of_reserved_volume(request.world, request.meta(), object));
-    outcome.then(create)
+    outcome.after_status(create)
 }
 
 /// The request has succeeded or failed, and stays so.
-fn ended(request: &Request<'_>) -> Outcome {
+fn ended_outcome(request: &Request<'_>) -> Outcome {
     let Some(claim) = request.own_claim() else {
         return match request.phase == Phase::Succeeded {
             true => lost_claim(request.claim),
             false => Outcome::default(),
         };
     };
-    let outcome = Outcome::default().bound(claim);
+    let outcome = Outcome::default().bound_condition(claim);
     if request.phase != Phase::Succeeded {
         return outcome;
     }

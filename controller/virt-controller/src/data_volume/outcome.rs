@@ -78,7 +78,7 @@ impl Outcome {
     }
 
     /// The disk is not filled now: conditions Running and Ready.
-    pub(super) fn waits(self, reason: &str, message: &str) -> Outcome {
+    pub(super) fn wait(self, reason: &str, message: &str) -> Outcome {
         self.condition(ConditionType::Running, "False", reason, message).condition(
             ConditionType::Ready,
             "False",
@@ -88,10 +88,10 @@ impl Outcome {
     }
 
     /// The same, where no pod works: what an earlier pod reported of the transfer does not hold any more.
-    pub(super) fn stands(self, request: &Request<'_>, reason: &str, message: &str) -> Outcome {
+    pub(super) fn wait_without_pod(self, request: &Request<'_>, reason: &str, message: &str) -> Outcome {
         let has_transfer =
             request.status.conditions.iter().any(|said| said.r#type == ConditionType::Transferring);
-        let outcome = self.waits(reason, message);
+        let outcome = self.wait(reason, message);
         match has_transfer {
             true => outcome.condition(ConditionType::Transferring, "False", reason, message),
             false => outcome,
@@ -107,7 +107,7 @@ impl Outcome {
     }
 
     /// The state of the PVC: condition Bound, and the name of the PVC.
-    pub(super) fn bound(mut self, claim: &PersistentVolumeClaim) -> Outcome {
+    pub(super) fn bound_condition(mut self, claim: &PersistentVolumeClaim) -> Outcome {
         let name = claim.meta.name.clone().unwrap_or_default();
         let (status, reason, message) = match claim.status.phase.as_deref() {
             Some("Bound") => ("True", "Bound", format!("PVC {name} Bound")),
@@ -130,7 +130,7 @@ impl Outcome {
     }
 
     /// Goes to a phase, with an event where that is another phase than before.
-    pub(super) fn enters(
+    pub(super) fn enter_phase(
         mut self,
         phase: Phase,
         is_warning: bool,
@@ -143,13 +143,10 @@ impl Outcome {
     }
 
     /// The work has failed, and no time mends that.
-    pub(super) fn fails(self, request: &Request<'_>, reason: &str, message: &str) -> Outcome {
-        self.waits(reason, message).condition(ConditionType::Transferring, "False", reason, message).enters(
-            Phase::Failed,
-            true,
-            request.terms().failed,
-            message,
-        )
+    pub(super) fn fail(self, request: &Request<'_>, reason: &str, message: &str) -> Outcome {
+        self.wait(reason, message)
+            .condition(ConditionType::Transferring, "False", reason, message)
+            .enter_phase(Phase::Failed, true, request.terms().failed, message)
     }
 
     pub(super) fn progress(mut self, progress: String) -> Outcome {
@@ -171,20 +168,20 @@ impl Outcome {
     // ── Steps and events ────────────────────────────────────────────────────────────────────────────────────────
 
     /// Steps before the status is written.
-    pub(super) fn first(mut self, plan: Plan) -> Outcome {
+    pub(super) fn before_status(mut self, plan: Plan) -> Outcome {
         self.before.extend(plan.steps);
         self
     }
 
     /// Steps after the status is written.
-    pub(super) fn then(mut self, plan: Plan) -> Outcome {
+    pub(super) fn after_status(mut self, plan: Plan) -> Outcome {
         self.after.extend(plan.steps.into_iter().map(Effect::Step));
-        plan.again.into_iter().fold(self, Outcome::again)
+        plan.again.into_iter().fold(self, Outcome::retry_at)
     }
 
     /// Deletes a pod that is not being deleted already.
     pub(super) fn deletes(self, pod: Option<&Pod>) -> Outcome {
-        self.then(Plan::deleting(pod))
+        self.after_status(Plan::deleting(pod))
     }
 
     /// Adds an event, to be sent after the status is written.
@@ -200,7 +197,7 @@ impl Outcome {
     }
 
     /// Decides on the disk again at this time, or at an earlier one that was set before.
-    pub(super) fn again(mut self, time: Timestamp) -> Outcome {
+    pub(super) fn retry_at(mut self, time: Timestamp) -> Outcome {
         self.again = Some(self.again.map_or(time, |other| other.min(time)));
         self
     }
@@ -212,7 +209,7 @@ impl Outcome {
         }
         self.before.extend(other.before);
         self.after.extend(other.after);
-        self = other.again.into_iter().fold(self, Outcome::again);
+        self = other.again.into_iter().fold(self, Outcome::retry_at);
         Outcome {
             phase: other.phase.or(self.phase),
             progress: other.progress.or(self.progress),
@@ -229,7 +226,7 @@ impl Outcome {
     pub(super) fn status(&self, request: &Request<'_>) -> Status {
         let mut next = request.status.clone();
         for ConditionChange { kind, status, reason, message } in &self.conditions {
-            status::say(&mut next, kind.clone(), status, reason, message, request.now);
+            status::set_condition(&mut next, kind.clone(), status, reason, message, request.now);
         }
         if let Some(since) = self.silent_since {
             status::say_silent(&mut next, &request.status, since, request.now);
@@ -264,7 +261,7 @@ pub(super) fn plan(request: &Request<'_>, outcome: Outcome, status: Status) -> P
             Effect::Event(event) if event.entering.as_ref() == Some(&request.phase) => {}
             Effect::Event(event) => {
                 let (kind, meta) = request.events_on;
-                plan.tell(kind, meta, event.is_warning, event.reason, event.message);
+                plan.record_event(kind, meta, event.is_warning, event.reason, event.message);
             }
         }
     }

@@ -67,7 +67,7 @@ pub(super) fn pod(
     let is_block = wanted.spec.is_block();
     let target = PathBuf::from(if is_block { DEVICE } else { DISK });
     let target = if is_block { Target::Device(target) } else { Target::File(target) };
-    let mut mounted = Mounted::default();
+    let mut mounted = MountedObjects::default();
     let mut job = match &around.clone {
         Some(source) => Import {
             source: Source::Clone(source.clone()),
@@ -79,7 +79,7 @@ pub(super) fn pod(
     };
     job.preallocate = settings::preallocates(volume, &around.world.disk_settings().imports);
     if let Source::Registry(registry) = &mut job.source {
-        around.told.say(registry);
+        around.told.apply_to_job(registry);
     }
     let meta = &around.claim.meta;
     let name = around.work.pod(meta.name.as_deref().unwrap_or_default());
@@ -126,8 +126,8 @@ pub(super) fn pod(
             pod["spec"][field] = json!(value);
         }
     }
-    place(&mut pod["spec"], around);
-    around.told.tell(&mut pod);
+    place_near_consumer(&mut pod["spec"], around);
+    around.told.apply_to_pod(&mut pod);
     mounted.pull(&mut pod["spec"], volume);
     Ok(pod)
 }
@@ -137,7 +137,7 @@ fn imported(
     volume: &DataVolume,
     wanted: &RequestedClaim<'_>,
     target: Target,
-    mounted: &mut Mounted,
+    mounted: &mut MountedObjects,
 ) -> Result<Import, Refusal<Infallible>> {
     let mut job = Import::from_data_volume(volume, target, mounted)?;
     if wanted.disk.is_some() {
@@ -260,7 +260,7 @@ fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &Tls) {
 
 /// Places the pod where its consumer can run, since the volume is made there. Settings of the VMI take precedence over those of the
 /// cluster for worker pods.
-fn place(spec: &mut Value, around: &WorkerInput<'_>) {
+fn place_near_consumer(spec: &mut Value, around: &WorkerInput<'_>) {
     let Some((vmi, machine)) = around.consumer else { return };
     let wanted = crate::pod::placement(vmi, machine, around.config);
     for field in ["affinity", "schedulerName", "topologySpreadConstraints"] {
@@ -280,7 +280,7 @@ fn place(spec: &mut Value, around: &WorkerInput<'_>) {
 
 /// The Secrets and ConfigMaps that a source names, each mounted in a folder of its name; and the image that the node pulls.
 #[derive(Default)]
-pub(crate) struct Mounted {
+pub(crate) struct MountedObjects {
     secrets: BTreeSet<String>,
     certificates: BTreeSet<String>,
     image: Option<String>,
@@ -288,7 +288,7 @@ pub(crate) struct Mounted {
     pull_secret: Option<String>,
 }
 
-impl References for Mounted {
+impl References for MountedObjects {
     type Error = Infallible;
 
     fn secret(&mut self, name: &str) -> Result<Files, Infallible> {
@@ -307,7 +307,7 @@ impl References for Mounted {
     }
 }
 
-impl Mounted {
+impl MountedObjects {
     /// Settings that the node needs to pull the image: the Secret and the architecture. The kubelet takes the
     /// variant of its own architecture.
     fn pull(&self, spec: &mut Value, volume: &DataVolume) {

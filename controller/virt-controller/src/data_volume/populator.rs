@@ -95,7 +95,7 @@ pub(super) fn target<'a>(
 
 /// The plan for a PVC with a `dataSourceRef` to one of our kinds; an empty one for other PVCs.
 pub(super) fn decide(world: &World, claim: &PersistentVolumeClaim, now: Timestamp) -> Plan {
-    let is_served = world.permitted().is_some();
+    let is_served = world.permissions().is_some();
     let (Some(source), Some(prime_name)) = (claim.populator(), claim.prime()) else {
         return Plan::default();
     };
@@ -107,10 +107,10 @@ pub(super) fn decide(world: &World, claim: &PersistentVolumeClaim, now: Timestam
     let own = prime
         .filter(|prime| prime.target().map(|owner| owner.uid.as_str()) == target.claim.meta.uid.as_deref());
     if target.claim.is_bound() {
-        return bound(&target, own);
+        return finish_bound(&target, own);
     }
     match (own, prime) {
-        (Some(prime), _) => populated(&target, prime),
+        (Some(prime), _) => follow_prime(&target, prime),
         (None, Some(_)) => {
             let why = format!(
                 "PVC {} exists already, and was not created in the place of this one: delete it",
@@ -233,7 +233,7 @@ fn make_prime(target: &Target<'_>, settings: &PrimeSettings) -> Plan {
 }
 
 /// The prime exists: its annotations are repeated, and its volume is handed over when it is complete.
-fn populated(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
+fn follow_prime(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
     let mut annotations: BTreeMap<String, String> = (REPEATED.into_iter())
         .filter_map(|name| Some((name.to_owned(), prime.meta.annotations.get(name)?.clone())))
         .collect();
@@ -264,7 +264,7 @@ fn populated(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
 /// A VMI names the prime itself: its disk would be that of two PVCs.
 fn is_used(target: &Target<'_>) -> bool {
     let mark = IndexKey::PersistentVolumeClaim(target.namespace().to_owned(), target.prime_name.clone());
-    target.world.marked(&mark).any(|key| key.kind == Kind::VirtualMachineInstance)
+    target.world.indexed_by(&mark).any(|key| key.kind == Kind::VirtualMachineInstance)
 }
 
 /// Binds the volume of the prime to the target.
@@ -306,7 +306,7 @@ fn hand_over(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
 }
 
 /// The target has a volume: that of its prime, which was handed over, or another one.
-fn bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> Plan {
+fn finish_bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> Plan {
     let meta = &target.claim.meta;
     let mut plan = Plan::default();
     if meta.annotations.contains_key(PRIME) {
@@ -329,7 +329,7 @@ fn bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> Plan {
         plan = annotated(target, annotations, &[PRIME]);
         if !is_of_prime {
             let why = "it was bound to a volume that is not filled from its dataSourceRef";
-            plan.tell(Kind::PersistentVolumeClaim, meta, true, "ErrClaimNotValid", why);
+            plan.record_event(Kind::PersistentVolumeClaim, meta, true, "ErrClaimNotValid", why);
         }
     }
     if let Some(prime) = prime.filter(|prime| prime.meta.deletion_timestamp.is_none()) {
@@ -352,7 +352,7 @@ fn reported(target: &Target<'_>, reason: &'static str, message: &str, is_warning
     let mut plan = annotated(target, annotations, &[]);
     // The prime sends the events of its filling.
     if is_new && reason != PENDING {
-        plan.tell(Kind::PersistentVolumeClaim, &target.claim.meta, is_warning, reason, message);
+        plan.record_event(Kind::PersistentVolumeClaim, &target.claim.meta, is_warning, reason, message);
     }
     plan
 }
@@ -412,7 +412,7 @@ fn prime(target: &PersistentVolumeClaim, name: &str, kind: &str, settings: &Prim
 
 /// The plan for a volume that was handed over: it gets its own reclaim policy again when its PVC is bound or gone. Also where there is
 /// no KubeVirt object any more, since only the annotation holds that policy.
-pub(crate) fn hand_back(world: &World, name: &str) -> Plan {
+pub(crate) fn restore_reclaim_policy(world: &World, name: &str) -> Plan {
     let mut plan = Plan::default();
     let Some(volume) = world.volumes.get("", name) else { return plan };
     let (Some(policy), Some(claim)) = (volume.meta.annotations.get(RECLAIM_POLICY), &volume.claim) else {

@@ -197,7 +197,7 @@ fn cloning(size: &str) -> Sim {
     let mut sim = Sim::new();
     super::upload_tests::authorities(&mut sim);
     sim.settle();
-    sim.later(60);
+    sim.advance(60);
     class(&mut sim, "Immediate");
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}});
     sim.put(
@@ -311,7 +311,7 @@ fn a_volume_that_was_handed_over_has_its_own_policy_again_while_disks_are_left()
     assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Retain");
     let spec = json!({"service": {"name": "cdi-api", "namespace": "cdi"}});
     sim.put(Kind::APIService, json!({"metadata": {"name": cluster_model::objects::UPLOADS}, "spec": spec}));
-    assert!(!crate::cdi::serves(&sim.world));
+    assert!(!crate::cdi::fills_disks(&sim.world));
     let bound = json!({"spec": {"volumeName": volume().name}, "status": {"phase": "Bound"}});
     sim.change(&target(), bound);
     sim.settle();
@@ -415,7 +415,7 @@ fn a_pvc_that_was_bound_to_another_volume_is_not_said_to_be_filled() {
 #[test]
 fn nothing_is_made_for_a_pvc_that_goes_nor_without_an_installation() {
     for is_deleted in [false, true] {
-        let mut sim = if is_deleted { Sim::new() } else { Sim::bare() };
+        let mut sim = if is_deleted { Sim::new() } else { Sim::empty() };
         class(&mut sim, "Immediate");
         sim.put(
             Kind::VolumeUploadSource,
@@ -470,7 +470,7 @@ fn an_import_that_failed_for_good_says_so_and_is_not_begun_again() {
     assert_eq!(note(&sim, &target(), "storage.pod.phase"), "Failed");
     assert_eq!(note(&sim, &target(), "storage.condition.running.message"), "So it ended");
     sim.vanish(&pod(&sim));
-    sim.later(3600);
+    sim.advance(3600);
     sim.settle();
     assert!(!sim.objects.contains_key(&pod(&sim)));
 }

@@ -39,7 +39,7 @@ impl RegistrySettings {
     /// Settings for the pod of a DataVolume, or the reason why they cannot be read. A source without a
     /// registry, and an image that the node pulls, get no settings of registries. A pod that fetches nothing
     /// gets no settings of the proxy.
-    pub(crate) fn of(volume: &DataVolume, world: &World) -> Result<RegistrySettings, String> {
+    pub(crate) fn for_data_volume(volume: &DataVolume, world: &World) -> Result<RegistrySettings, String> {
         let Some(source) = &volume.spec.source else { return Ok(RegistrySettings::default()) };
         let fetches = source.http.is_some() || source.s3.is_some() || source.gcs.is_some();
         match source.registry.as_ref().filter(|registry| registry.of_node().is_none()) {
@@ -73,13 +73,13 @@ impl RegistrySettings {
     }
 
     /// Says it in a job.
-    pub(crate) fn say(&self, registry: &mut Registry) {
+    pub(crate) fn apply_to_job(&self, registry: &mut Registry) {
         registry.insecure = self.insecure;
         registry.settings.clone_from(&self.settings);
     }
 
     /// Says the rest in a pod with one container, and the sum of all.
-    pub(crate) fn tell(&self, pod: &mut Value) {
+    pub(crate) fn apply_to_pod(&self, pod: &mut Value) {
         if let (Some(pem), Some(env)) =
             (&self.authorities, pod["spec"]["containers"][0]["env"].as_array_mut())
         {

@@ -116,7 +116,7 @@ fn a_pod_that_waits_is_replaced_when_the_settings_change_and_one_that_works_is_n
     insecure(&mut sim, &[HOST]);
     for _ in 0..4 {
         sim.settle();
-        sim.later(5);
+        sim.advance(5);
     }
     sim.settle();
     let second = uid(&sim).expect("the next pod");
@@ -164,7 +164,7 @@ fn without_image_volumes_it_is_told_why_and_the_pod_is_made_when_there_are() {
         said(&sim, "Running")
     );
     sim.world.facts.image_volumes = true;
-    sim.later(60);
+    sim.advance(60);
     sim.settle();
     assert!(sim.objects.contains_key(&pod()), "{:?}", said(&sim, "Running"));
     let sim = with(&node, |sim| drop(sim.put(Kind::Node, old)));

@@ -123,7 +123,7 @@ impl<'a> Request<'a> {
     /// True if the request may be worked on. Without a KubeVirt object nothing is created, and the PVC of a
     /// deleted DataVolume is deleted with it.
     pub(super) fn is_served(&self) -> bool {
-        !self.is_deleted() && self.world.permitted().is_some()
+        !self.is_deleted() && self.world.permissions().is_some()
     }
 
     /// True if a PVC without a DataVolume is the requesting object.

@@ -25,7 +25,7 @@ pub(super) fn preallocates(volume: &DataVolume, settings: &CDIConfigSpec) -> boo
 }
 
 /// Places a pod by the settings of the CDI object.
-pub(super) fn place(spec: &mut Value, workers: &Workers) {
+pub(super) fn apply_placement(spec: &mut Value, workers: &Workers) {
     spec["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
     for (label, value) in &workers.node_selector {
         spec["nodeSelector"][label] = value.clone();
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_worker_runs_where_the_cdi_object_says() {
         let mut spec = json!({});
-        place(&mut spec, &Workers::default());
+        apply_placement(&mut spec, &Workers::default());
         assert_eq!(spec, json!({"nodeSelector": {"kubernetes.io/os": "linux"}}));
         let workers = Workers {
             node_selector: [("disks".to_owned(), json!("yes"))].into_iter().collect(),
@@ -128,7 +128,7 @@ mod tests {
             tolerations: vec![json!({"key": "disks"})],
             ..Workers::default()
         };
-        place(&mut spec, &workers);
+        apply_placement(&mut spec, &workers);
         let expected = json!({
             "nodeSelector": {"kubernetes.io/os": "linux", "disks": "yes"},
             "affinity": {"nodeAffinity": {}},

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 pub(super) const UNKNOWN: &str = "N/A";
 
 /// Sets a condition. One that is the same already keeps its times.
-pub(super) fn say(
+pub(super) fn set_condition(
     status: &mut Status,
     kind: ConditionType,
     is: &str,
@@ -17,7 +17,7 @@ pub(super) fn say(
     message: &str,
     now: Timestamp,
 ) {
-    set(&mut status.conditions, kind, (is, &word(reason), &sentence(message)), &stamp(now));
+    set(&mut status.conditions, kind, (is, &clean_reason(reason), &clean_message(message)), &stamp(now));
 }
 
 /// Says of a worker that has not answered `since` then what it reported last. The times of a condition that `before` has in the same
@@ -30,7 +30,7 @@ pub(super) fn say_silent(status: &mut Status, before: &Status, since: Timestamp,
         stamp(since),
         last.unwrap_or_default()
     );
-    say(status, ConditionType::Transferring, "Unknown", "Silent", &message, now);
+    set_condition(status, ConditionType::Transferring, "Unknown", "Silent", &message, now);
     let old = before.conditions.iter().find(is_transfer);
     let new = status.conditions.iter_mut().find(|said| is_transfer(&&**said));
     if let (Some(old), Some(new)) = (old, new)
@@ -41,13 +41,13 @@ pub(super) fn say_silent(status: &mut Status, before: &Status, since: Timestamp,
 }
 
 /// A reason as a condition has it. It may be the text of a worker in the tenant's namespace.
-fn word(text: &str) -> String {
+fn clean_reason(text: &str) -> String {
     const LONGEST: usize = 128;
     text.chars().filter(|c| c.is_ascii_alphanumeric() || " -_.".contains(*c)).take(LONGEST).collect()
 }
 
 /// A message as a condition has it: of a bounded length, and without control characters.
-pub(super) fn sentence(text: &str) -> String {
+pub(super) fn clean_message(text: &str) -> String {
     const LONGEST: usize = 1024;
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let cut: String = text.chars().map(plain).take(LONGEST).collect();
@@ -128,7 +128,7 @@ mod tests {
     fn what_somebody_says_is_bounded_and_plain() {
         let mut status = Status::default();
         let (reason, message) = ("A\u{1b}[2J;".repeat(100), "\u{1b}[2J".repeat(10_000));
-        say(&mut status, ConditionType::Running, "False", &reason, &message, Timestamp::UNIX_EPOCH);
+        set_condition(&mut status, ConditionType::Running, "False", &reason, &message, Timestamp::UNIX_EPOCH);
         let said = &status.conditions[0];
         let (reason, message) = (said.reason.as_deref().unwrap(), said.message.as_deref().unwrap());
         assert!(reason.len() <= 128 && message.len() <= 1100, "{} {}", reason.len(), message.len());
@@ -217,9 +217,9 @@ mod tests {
 
     #[test]
     fn a_text_that_is_cut_says_so() {
-        assert_eq!(sentence(&"x".repeat(1024)), "x".repeat(1024));
-        assert_eq!(sentence(&"x".repeat(1025)), format!("{}…", "x".repeat(1024)));
-        assert_eq!(word("Pod is-running_1.0, é"), "Pod is-running_1.0 ");
+        assert_eq!(clean_message(&"x".repeat(1024)), "x".repeat(1024));
+        assert_eq!(clean_message(&"x".repeat(1025)), format!("{}…", "x".repeat(1024)));
+        assert_eq!(clean_reason("Pod is-running_1.0, é"), "Pod is-running_1.0 ");
     }
 
     /// The condition of a worker that has been silent for hours began hours ago.
@@ -228,8 +228,8 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         let transfers = |message: &str| {
             let mut status = Status::default();
-            say(&mut status, ConditionType::Running, "True", "Running", "other", at(10));
-            say(&mut status, ConditionType::Transferring, "True", "Moving", message, at(10));
+            set_condition(&mut status, ConditionType::Running, "True", "Running", "other", at(10));
+            set_condition(&mut status, ConditionType::Transferring, "True", "Moving", message, at(10));
             status
         };
         let mut silent = transfers("1 bytes");

@@ -164,7 +164,7 @@ fn a_disk_of_unknown_length_is_said_to_be_one_in_a_condition_and_an_event() {
         let expected = if length_unknown { "LengthUnknown" } else { "Completed" };
         assert_eq!((is.as_str(), reason.as_str()), ("False", expected));
         assert_eq!(message.contains("set spec.source.http.checksum"), length_unknown, "{message}");
-        sim.later(3600);
+        sim.advance(3600);
         sim.settle();
         let told = sim.reasons().iter().filter(|reason| *reason == "LengthUnknown").count();
         assert_eq!(told, usize::from(length_unknown), "it is told once");
@@ -179,7 +179,7 @@ fn a_worker_that_falls_silent_is_said_to_be_so_with_the_time_and_its_last_words(
     worker_says(&mut sim, &pod(), report);
     let (uid, at) = (sim.uid(&pod()), ("n".to_owned(), "importer-disk".to_owned()));
     let since = sim.now;
-    sim.later(40);
+    sim.advance(40);
     sim.world.silent.insert(at.clone(), (uid, since));
     sim.settle();
     let (status, reason, message) = said(&sim, "Transferring");
@@ -190,7 +190,7 @@ fn a_worker_that_falls_silent_is_said_to_be_so_with_the_time_and_its_last_words(
             .starts_with(&format!("the worker has not answered since {stamp}; its last report: 512.0 MiB")),
         "{message}"
     );
-    sim.later(600);
+    sim.advance(600);
     assert_eq!(sim.round(), 0, "it is said once");
     sim.world.silent.remove(&at);
     sim.settle();
@@ -210,7 +210,7 @@ fn pods_that_are_killed_for_memory_come_to_an_end_with_their_number() {
         sim.change(&pod(), json!({"status": {"phase": "Failed", "containerStatuses": status}}));
         sim.settle();
         if count < 10 {
-            sim.later(301);
+            sim.advance(301);
             sim.settle();
             runs(&mut sim);
         }
@@ -223,7 +223,7 @@ fn pods_that_are_killed_for_memory_come_to_an_end_with_their_number() {
     for _ in 0..12 {
         worker_ends(&mut sim, &pod(), None);
         sim.settle();
-        sim.later(301);
+        sim.advance(301);
         sim.settle();
         runs(&mut sim);
     }
@@ -249,7 +249,7 @@ fn what_cannot_be_mended_ends_once_and_says_why() {
     assert_eq!(said(&sim, "Running").1, "NotFound");
     assert_eq!(said(&sim, "Running").2, report.message);
     assert!(sim.objects.contains_key(&pod()), "its log can be read");
-    sim.later(3600);
+    sim.advance(3600);
     sim.settle();
     assert_eq!(sim.reasons().iter().filter(|reason| *reason == "ImportFailed").count(), 1);
     assert_eq!(sim.warnings, ["ImportFailed"]);
@@ -265,7 +265,7 @@ fn a_pod_that_breaks_off_is_followed_by_another_and_counted_once() {
         let (is, _, message) = said(&sim, "Running");
         assert!(is == "False" && message.contains("the next pod begins at"), "{message}");
         assert!(sim.objects.contains_key(&pod()), "the pause is not over");
-        sim.later(300);
+        sim.advance(300);
         sim.settle();
         assert_eq!(sim.get(&pod())["metadata"]["annotations"][ATTEMPT], count.to_string());
         assert!(sim.get(&pod())["status"].is_null(), "another pod");
@@ -327,7 +327,7 @@ fn what_is_not_served_is_refused_by_name() {
 
 #[test]
 fn without_settings_nothing_is_made() {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     class(&mut sim, "Immediate");
     sim.put(Kind::DataVolume, with(json!({"blank": {}})));
     sim.settle();
@@ -362,7 +362,7 @@ fn a_pod_whose_end_has_no_time_is_followed_by_another() {
     sim.change(&pod(), json!({"status": {"phase": "Failed", "containerStatuses": status}}));
     sim.settle();
     for _ in 0..3 {
-        sim.later(3);
+        sim.advance(3);
         sim.settle();
     }
     assert!(sim.get(&pod())["status"].is_null(), "another pod: {:#}", sim.get(&pod()));
@@ -400,7 +400,7 @@ fn a_pod_that_is_taken_away_again_and_again_is_made_at_a_pace() {
         if sim.objects.contains_key(&pod()) {
             sim.vanish(&pod());
         }
-        sim.later(1);
+        sim.advance(1);
         sim.settle();
         made += usize::from(sim.objects.contains_key(&pod()));
     }
@@ -483,7 +483,7 @@ fn why_something_cannot_be_made_is_said_until_it_is_made() {
         let (_, is, why) = said(&sim, "Running");
         assert_eq!(is, reason);
         assert!(why.contains("exceeded quota: all"), "{why}");
-        sim.later(6);
+        sim.advance(6);
         let plan = super::decide(&sim.world, "n", "disk", sim.now);
         assert!(plan.steps.iter().any(|step| step.attempt() == Some(about)), "it is tried again: {plan:?}");
         let writes = |step: &Step| matches!(step, Step::Patch { key, .. } if *key == disk());

@@ -27,7 +27,7 @@ use crate::certificates::uploads::{self, Span};
 use api::data_volume::{ConditionType, ContentType, Phase};
 use api::job::{Report, Stage};
 use api::meta::ObjectMeta;
-use cluster_model::issue::{ForPod, Holder};
+use cluster_model::issue::{Holder, PodCertificateIssue};
 use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, owner};
 use cluster_model::plan::Plan;
 use cluster_model::uploads::{SERVICE_LABEL, TARGET_LABEL};
@@ -46,7 +46,7 @@ const LOOK: SignedDuration = SignedDuration::from_secs(15);
 const STUCK: SignedDuration = SignedDuration::from_mins(2);
 
 /// The time at which another pod takes the place of one that cannot start without its Secret.
-pub(super) fn stuck(world: &World, pod: &Pod) -> Option<Timestamp> {
+pub(super) fn replacement_time(world: &World, pod: &Pod) -> Option<Timestamp> {
     let warning = world.warning(pod).filter(|warning| warning.reason == "FailedMount")?;
     // The kubelet's words: `MountVolume.SetUp failed for volume "tls" : secret "NAME" not found`.
     let secret = format!("secret \"{}\" not found", pod.meta.name.as_deref().unwrap_or_default());
@@ -56,11 +56,11 @@ pub(super) fn stuck(world: &World, pod: &Pod) -> Option<Timestamp> {
 
 /// The time until which a pod waits for an upload.
 pub(super) fn deadline(span: &Span, now: Timestamp) -> Timestamp {
-    now.checked_add(LONGEST).unwrap_or(span.until).min(end(span))
+    now.checked_add(LONGEST).unwrap_or(span.until).min(serving_until(span))
 }
 
 /// The time until which a pod can serve with its certificate.
-pub(super) fn end(span: &Span) -> Timestamp {
+pub(super) fn serving_until(span: &Span) -> Timestamp {
     span.until.checked_sub(EARLIER).unwrap_or(span.until)
 }
 
@@ -78,11 +78,15 @@ pub(super) fn labels(claim: &ObjectMeta) -> Map<String, Value> {
 }
 
 /// Makes the Secret and the Service of a pod, before the pod itself.
-pub(super) fn reach(claim: &PersistentVolumeClaim, span: &Span, installation: &str) -> Plan {
+pub(super) fn create_secret_and_service(
+    claim: &PersistentVolumeClaim,
+    span: &Span,
+    installation: &str,
+) -> Plan {
     let mut plan = Plan::default();
     let meta = &claim.meta;
     let (name, namespace) = (name(meta), meta.namespace.clone().unwrap_or_default());
-    plan.issue_for_pod(ForPod {
+    plan.issue_for_pod(PodCertificateIssue {
         key: Key::new(Kind::Secret, &*namespace, &*name),
         installation: installation.to_owned(),
         owner: owner::reference(Kind::PersistentVolumeClaim, meta),
@@ -133,7 +137,7 @@ fn name(claim: &ObjectMeta) -> String {
 /// The validity of a certificate that is made now; an outcome with the reason where none can be made yet.
 pub(super) fn certified(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Result<Span, Box<Outcome>> {
     let span = match request.work {
-        Work::Upload => uploads::ready(request.world, request.now),
+        Work::Upload => uploads::certificate_span(request.world, request.now),
         Work::Import | Work::Export | Work::Serve => uploads::ready_for_clone(request.world, request.now),
     };
     // A pod whose deadline has passed before it starts would be made again and again.
@@ -146,8 +150,8 @@ pub(super) fn certified(request: &Request<'_>, claim: &PersistentVolumeClaim) ->
             request.world.facts.namespace
         );
         let again = request.now.checked_add(LOOK).unwrap_or(request.now);
-        let outcome = Outcome::default().waits("CertificatesPending", &message);
-        Box::new(outcome.phase(Phase::Pending).again(again))
+        let outcome = Outcome::default().wait("CertificatesPending", &message);
+        Box::new(outcome.phase(Phase::Pending).retry_at(again))
     })
 }
 
@@ -168,7 +172,7 @@ pub(super) fn receives(
         .condition(ConditionType::Running, "True", "Pod is running", why)
         .progress(moving.map_or_else(|| status::UNKNOWN.to_owned(), status::progress));
     let before = running(&request.status).and_then(|running| running.message.clone());
-    let now = Some(status::sentence(why)).filter(|now| !now.is_empty());
+    let now = Some(status::clean_message(why)).filter(|now| !now.is_empty());
     if let Some(why) = now.filter(|now| failed.is_some() && Some(now) != before.as_ref()) {
         outcome = outcome.event(true, request.terms().failed, format!("the upload failed: {why}"));
     }
@@ -201,7 +205,7 @@ pub(super) fn receives(
         }
     };
     let message = format!("Upload into {} ready", super::claim_name(claim));
-    outcome.enters(Phase::UploadReady, false, "UploadReady", message)
+    outcome.enter_phase(Phase::UploadReady, false, "UploadReady", message)
 }
 
 /// The command that uploads a file into this PVC.

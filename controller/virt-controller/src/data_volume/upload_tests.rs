@@ -33,12 +33,12 @@ fn phase(sim: &Sim) -> &str {
 pub(super) fn authorities(sim: &mut Sim) {
     let certificates = cluster_model::objects::certificates(&sim.world);
     for _ in 0..50 {
-        if crate::certificates::uploads::ready(&sim.world, sim.now).is_some() {
+        if crate::certificates::uploads::certificate_span(&sim.world, sim.now).is_some() {
             return;
         }
         let plan = crate::decide(&sim.world, &certificates, sim.now);
         if plan.is_empty() {
-            sim.later(10);
+            sim.advance(10);
         }
         sim.apply(plan);
     }
@@ -168,7 +168,7 @@ fn an_upload_is_a_certificate_a_service_and_a_pod_and_ends() {
         assert!(!sim.objects.contains_key(&key(kind)), "{kind:?} is nothing to anybody");
     }
     assert_eq!(sim.reasons(), ["Pending", "UploadScheduled", "UploadReady", "UploadSucceeded"]);
-    sim.later(3600);
+    sim.advance(3600);
     assert_eq!(sim.round(), 0, "and then there is silence");
 }
 
@@ -261,11 +261,11 @@ fn a_pod_whose_secret_was_deleted_before_it_began_is_followed_by_another() {
         sim.settle();
     };
     warn(&mut sim, "MountVolume.SetUp failed for volume \"disk\" : rpc error");
-    sim.later(600);
+    sim.advance(600);
     sim.settle();
     assert_eq!(sim.get(&key(Kind::Pod))["metadata"]["uid"], pod, "that of a volume is the volume's");
     warn(&mut sim, "MountVolume.SetUp failed for volume \"tls\" : secret \"cdi-upload-disk\" not found");
-    sim.later(10);
+    sim.advance(10);
     sim.settle();
     assert_ne!(sim.get(&key(Kind::Pod))["metadata"]["uid"], pod);
     assert!(sim.objects.contains_key(&key(Kind::Secret)), "with a Secret of its own");
@@ -311,7 +311,7 @@ fn a_pvc_without_a_data_volume_takes_an_upload() {
             (note(&sim, "pod.restarts"), note(&sim, "pod.ready")),
             (count.to_string(), "false".into())
         );
-        sim.later(300);
+        sim.advance(300);
         sim.settle();
         assert_eq!(sim.get(&key(Kind::Pod))["metadata"]["annotations"][ATTEMPT], count.to_string());
         runs(&mut sim, true);
@@ -322,7 +322,7 @@ fn a_pvc_without_a_data_volume_takes_an_upload() {
     assert!(made().iter().all(|kind| !sim.objects.contains_key(&key(*kind))));
     let about = ["UploadReady", "UploadSucceeded"].map(|word| sim.reasons().contains(&word.to_owned()));
     assert_eq!(about, [true, true]);
-    sim.later(3600);
+    sim.advance(3600);
     assert_eq!(sim.round(), 0, "and then there is silence");
 }
 
@@ -331,12 +331,12 @@ fn a_pod_whose_certificate_ends_makes_room_for_another_and_counts_for_nothing() 
     let mut sim = ready();
     let (pod, secret) = (sim.get(&key(Kind::Pod))["metadata"]["uid"].clone(), key(Kind::Secret));
     let certificate = sim.get(&secret)["data"]["tls.crt"].clone();
-    sim.later(11 * 3600);
+    sim.advance(11 * 3600);
     authorities(&mut sim);
     worker_is_late(&mut sim, &key(Kind::Pod));
     sim.settle();
     assert_eq!((phase(&sim), note(&sim, "pod.ready").as_str()), ("UploadScheduled", "false"));
-    sim.later(10);
+    sim.advance(10);
     sim.settle();
     assert_ne!(sim.get(&key(Kind::Pod))["metadata"]["uid"], pod);
     assert_ne!(sim.get(&secret)["data"]["tls.crt"], certificate, "another certificate");
@@ -370,7 +370,7 @@ fn an_upload_that_failed_is_followed_by_another_and_never_ends_the_data_volume()
         ("UploadScheduled", Some(1))
     );
     assert!(sim.reasons().contains(&"UploadFailed".to_owned()));
-    sim.later(300);
+    sim.advance(300);
     sim.settle();
     runs(&mut sim, true);
     assert_eq!(phase(&sim), "UploadReady");
@@ -389,7 +389,7 @@ fn without_authorities_it_waits_and_says_for_what() {
     let plan = crate::decide(&sim.world, &key(Kind::DataVolume), sim.now);
     assert!(plan.is_empty() && plan.again.is_some(), "it looks again: {plan:?}");
     authorities(&mut sim);
-    sim.later(15);
+    sim.advance(15);
     sim.settle();
     assert_eq!(phase(&sim), "UploadScheduled");
 }
@@ -485,11 +485,11 @@ fn a_pod_of_an_earlier_pvc_is_waited_for_without_a_write() {
     bound(&mut sim);
     sim.settle();
     assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("UploadScheduled", "ErrStartingPod"));
-    sim.later(3600);
+    sim.advance(3600);
     assert_eq!(sim.round(), 0, "it waits in silence");
     sim.vanish(&key(Kind::Pod));
     sim.settle();
-    sim.later(10);
+    sim.advance(10);
     sim.settle();
     runs(&mut sim, true);
     assert_eq!(phase(&sim), "UploadReady");
@@ -504,13 +504,13 @@ fn a_plan_that_breaks_off_is_begun_again() {
         sim.settle();
         bound(&mut sim);
         breaks(&mut sim, requests, is_done);
-        sim.later(10);
+        sim.advance(10);
         sim.settle();
         assert!(made().iter().all(|kind| sim.objects.contains_key(&key(*kind))), "{requests} {is_done}");
         runs(&mut sim, true);
         worker_ends(&mut sim, &key(Kind::Pod), Some(Stage::Done));
         breaks(&mut sim, requests, is_done);
-        sim.later(10);
+        sim.advance(10);
         sim.settle();
         assert_eq!(phase(&sim), "Succeeded");
         let left = made().into_iter().find(|kind| sim.objects.contains_key(&key(*kind)));

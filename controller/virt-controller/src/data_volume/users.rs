@@ -32,7 +32,7 @@ pub(crate) fn user(world: &World, claim: &PersistentVolumeClaim) -> Option<Strin
 
 /// True where a VMI has a launcher pod that has not ended, whatever its phase is.
 fn has_launcher(world: &World, vmi: &VirtualMachineInstance) -> bool {
-    let pods = LauncherPods::of(vmi).map(LauncherPods::any);
+    let pods = LauncherPods::for_vmi(vmi).map(LauncherPods::any);
     let pods = pods.as_ref().map(|pods| world.launcher_pods(pods)).unwrap_or_default();
     pods.iter().any(|pod| !pod.has_ended())
 }
@@ -44,7 +44,7 @@ fn vmis<'a>(
 ) -> impl Iterator<Item = &'a VirtualMachineInstance> + use<'a> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let mark = IndexKey::PersistentVolumeClaim(text(&claim.meta.namespace), text(&claim.meta.name));
-    let vmis = world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance);
+    let vmis = world.indexed_by(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance);
     vmis.filter_map(move |key| world.vmis.get(&key.namespace, &key.name))
 }
 

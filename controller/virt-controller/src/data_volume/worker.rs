@@ -31,7 +31,7 @@ pub(crate) enum Worker<'a> {
 /// An upload that failed for good does not end the work: the next pod takes another one. `seen`: the time
 /// since the status says that the pod does not run. `image`: the image that the node pulls for it, beside the
 /// worker's own image.
-pub(crate) fn look<'a>(
+pub(crate) fn observe<'a>(
     world: &'a World,
     pod: Option<&Pod>,
     work: Work,
@@ -67,7 +67,7 @@ pub(crate) fn look<'a>(
                 let ended = finished.parse().ok().filter(|ended| *ended <= now).or(seen).unwrap_or(now);
                 let word = own.unwrap_or_else(|| word.clone());
                 let word = if word.is_empty() { "Error".to_owned() } else { word };
-                Worker::Broke(word, message, after(ended, attempt(pod)))
+                Worker::Broke(word, message, next_attempt(ended, attempt(pod)))
             }
         };
     }
@@ -75,7 +75,7 @@ pub(crate) fn look<'a>(
         // Evicted, or its node is gone: no container says how it ended.
         let word = pod.reason.clone().unwrap_or_else(|| "Error".to_owned());
         let message = pod.message.clone().unwrap_or_else(|| "the pod has ended".to_owned());
-        return Worker::Broke(word, message, after(seen.unwrap_or(now), attempt(pod)));
+        return Worker::Broke(word, message, next_attempt(seen.unwrap_or(now), attempt(pod)));
     }
     if container.is_some_and(|container| container.running) {
         let meta = &pod.meta;
@@ -95,7 +95,7 @@ pub(crate) fn look<'a>(
         Work::Export => "Export",
         Work::Serve => "Source",
     };
-    let (word, message) = why(world, pod, work.container(), noun, image);
+    let (word, message) = why_not_running(world, pod, work.container(), noun, image);
     Worker::Waits(word, message)
 }
 
@@ -111,17 +111,17 @@ pub(crate) fn count(broken: &Pod, counted: i64) -> i64 {
 
 /// Message if the worker's name is taken by a pod of a deleted PVC on a silent node: two pods of one name
 /// cannot exist.
-pub(crate) fn is_in_the_way(pod: &str) -> String {
+pub(crate) fn name_taken_message(pod: &str) -> String {
     format!("pod {pod} exists already, and is not of this PVC: wait until it is gone, or delete it")
 }
 
-fn after(ended: Timestamp, attempt: i64) -> Timestamp {
+fn next_attempt(ended: Timestamp, attempt: i64) -> Timestamp {
     let pause = PAUSE.0.saturating_mul(1 << attempt.min(10)).min(PAUSE.1);
     ended.checked_add(SignedDuration::from_secs(pause)).unwrap_or(ended)
 }
 
 /// Reason and message of the scheduler or the kubelet why a pod with this container does not run.
-pub(crate) fn why(
+pub(crate) fn why_not_running(
     world: &World,
     pod: &Pod,
     container: &str,
@@ -182,14 +182,14 @@ mod tests {
         let meta = json!({
             "namespace": "n", "name": "p", "uid": "u", "deletionTimestamp": going, "annotations": {ATTEMPT: attempt},
         });
-        Pod::take(json!({"metadata": meta, "status": status})).unwrap()
+        Pod::parse(json!({"metadata": meta, "status": status})).unwrap()
     }
 
     fn state(work: Work, state: &Value) -> Value {
         json!({"phase": "Running", "containerStatuses": [{"name": work.container(), "state": state}]})
     }
 
-    fn ended(work: Work, code: i64, reason: &str, message: &str, seconds: i64) -> Value {
+    fn ended_outcome(work: Work, code: i64, reason: &str, message: &str, seconds: i64) -> Value {
         let end = json!({"exitCode": code, "reason": reason, "message": message, "finishedAt": at(seconds).to_string()});
         let mut status = state(work, &json!({"terminated": end}));
         status["phase"] = json!("Failed");
@@ -238,8 +238,8 @@ mod tests {
             (Import, &none, false, "broke: Killed: the worker ended with exit code 137: 3"),
         ] {
             let sim = Sim::new();
-            let pod = pod(&ended(work, 137, "Killed", message, -2), is_going, "0");
-            let worker = look(&sim.world, Some(&pod), work, None, None, now());
+            let pod = pod(&ended_outcome(work, 137, "Killed", message, -2), is_going, "0");
+            let worker = observe(&sim.world, Some(&pod), work, None, None, now());
             assert_eq!(words(worker), expected, "{work:?} {message} {is_going}");
         }
     }
@@ -259,8 +259,8 @@ mod tests {
             ("0", 0, Some(at(-1)), 5),
         ] {
             let sim = Sim::new();
-            let pod = pod(&ended(Work::Import, 1, "", "m", ended_at), false, attempt);
-            let worker = look(&sim.world, Some(&pod), Work::Import, None, seen, now());
+            let pod = pod(&ended_outcome(Work::Import, 1, "", "m", ended_at), false, attempt);
+            let worker = observe(&sim.world, Some(&pod), Work::Import, None, seen, now());
             assert_eq!(words(worker), format!("broke: Error: m: {next}"), "{attempt} {ended_at}");
         }
         for (status, expected) in [
@@ -268,7 +268,7 @@ mod tests {
             (json!({"phase": "Failed"}), "broke: Error: the pod has ended: 4"),
         ] {
             let (sim, pod) = (Sim::new(), pod(&status, false, "0"));
-            let worker = look(&sim.world, Some(&pod), Work::Import, None, Some(at(-1)), now());
+            let worker = observe(&sim.world, Some(&pod), Work::Import, None, Some(at(-1)), now());
             assert_eq!(words(worker), expected);
         }
     }
@@ -288,12 +288,12 @@ mod tests {
             let report = Report { stage, message: "m".to_owned(), ..Report::default() };
             sim.world.reports.insert(("n".to_owned(), "p".to_owned()), (of.to_owned(), report));
             let running = state(work, &json!({"running": {}}));
-            let worker = look(&sim.world, Some(&pod(&running, false, "0")), work, None, None, now());
+            let worker = observe(&sim.world, Some(&pod(&running, false, "0")), work, None, None, now());
             assert_eq!(words(worker), expected, "{work:?} {stage:?} {of}");
-            let worker = look(&sim.world, Some(&pod(&running, true, "0")), work, None, None, now());
+            let worker = observe(&sim.world, Some(&pod(&running, true, "0")), work, None, None, now());
             assert_eq!(words(worker), "waits: Terminating: the pod is being deleted");
         }
-        assert_eq!(words(look(&Sim::new().world, None, Import, None, None, now())), "none");
+        assert_eq!(words(observe(&Sim::new().world, None, Import, None, None, now())), "none");
     }
 
     /// Users see nothing else of a worker that does not begin.
@@ -326,7 +326,7 @@ mod tests {
             let warning = Warning { pod: warned.to_owned(), reason, message };
             sim.world.warnings.insert(("n".to_owned(), "p".to_owned()), warning);
             let pod = pod(&status, false, "0");
-            let worker = look(&sim.world, Some(&pod), Work::Import, Some(image), None, now());
+            let worker = observe(&sim.world, Some(&pod), Work::Import, Some(image), None, now());
             assert_eq!(words(worker), format!("waits: {expected}"), "{status}");
         }
     }

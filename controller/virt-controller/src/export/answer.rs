@@ -51,12 +51,12 @@ pub(super) struct Answer {
 
 impl Answer {
     /// The answer to a new request.
-    pub(super) fn to(request: String) -> Answer {
+    pub(super) fn for_request(request: String) -> Answer {
         Answer { request, ..Answer::default() }
     }
 
     /// Reads the answer from annotations.
-    pub(super) fn of(annotations: &BTreeMap<String, String>) -> Option<Answer> {
+    pub(super) fn from_annotations(annotations: &BTreeMap<String, String>) -> Option<Answer> {
         let text = |name: &str| annotations.get(name).cloned().unwrap_or_default();
         let phase = text(EXPORT_PHASE);
         let (phase, _) = WORDS.into_iter().find(|(_, word)| *word == phase)?;
@@ -73,7 +73,7 @@ impl Answer {
     }
 
     /// The same annotations with this answer in them.
-    pub(super) fn written(&self, annotations: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub(super) fn to_annotations(&self, annotations: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut all = annotations.clone();
         all.retain(|name, _| !EXPORT_ANSWERS.contains(&name.as_str()));
         let word = WORDS.iter().find(|(phase, _)| *phase == self.phase).map_or("", |(_, word)| word);
@@ -96,19 +96,19 @@ impl Answer {
     }
 
     /// Sets phase, reason and message.
-    pub(super) fn say(&mut self, phase: Phase, reason: &str, message: &str) {
+    pub(super) fn set_phase(&mut self, phase: Phase, reason: &str, message: &str) {
         self.phase = phase;
-        self.reason = plain(reason, LONGEST.1);
+        self.reason = strip_control(reason, LONGEST.1);
         self.message = bounded(message);
     }
 }
 
 /// Message of a worker, a kubelet or a scheduler, cut to the bound.
 pub(super) fn bounded(message: &str) -> String {
-    plain(message, LONGEST.0)
+    strip_control(message, LONGEST.0)
 }
 
-fn plain(text: &str, most: usize) -> String {
+fn strip_control(text: &str, most: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(most).collect()
 }
 
@@ -140,13 +140,13 @@ mod tests {
                     restarts,
                     since: text("2027-01-01T00:00:00Z"),
                 };
-                let written = answer.written(&others);
+                let written = answer.to_annotations(&others);
                 assert_eq!(written.get(EXPORT_PHASE).map(String::as_str), Some(word));
                 assert_eq!(written.get("mine").map(String::as_str), Some("a"));
                 assert_eq!(written.contains_key(EXPORT_RESTARTS), restarts > 0);
-                assert_eq!(Answer::of(&written), Some(answer));
+                assert_eq!(Answer::from_annotations(&written), Some(answer));
                 let empty = Answer { request: text("1"), phase, ..Answer::default() };
-                assert_eq!(empty.written(&written).len(), 3, "what was answered before goes");
+                assert_eq!(empty.to_annotations(&written).len(), 3, "what was answered before goes");
             }
         }
         for (phase, restarts, expected) in
@@ -154,7 +154,11 @@ mod tests {
         {
             let said = [(EXPORT_PHASE, phase), (EXPORT_RESTARTS, restarts)];
             let said = said.into_iter().map(|(name, value)| (text(name), text(value))).collect();
-            assert_eq!(Answer::of(&said).map(|answer| answer.restarts), expected, "{phase} {restarts}");
+            assert_eq!(
+                Answer::from_annotations(&said).map(|answer| answer.restarts),
+                expected,
+                "{phase} {restarts}"
+            );
         }
     }
 
@@ -172,7 +176,7 @@ mod tests {
             assert_eq!(percent(&Report { done, total, ..Report::default() }), expected, "{done} {total:?}");
         }
         let mut answer = Answer::default();
-        answer.say(Phase::Failed, &"R".repeat(64), &"m\n".repeat(1001));
+        answer.set_phase(Phase::Failed, &"R".repeat(64), &"m\n".repeat(1001));
         assert_eq!((answer.reason.len(), answer.message.as_str()), (63, "m".repeat(1000).as_str()));
     }
 }

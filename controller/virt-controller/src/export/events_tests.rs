@@ -111,10 +111,10 @@ fn the_next_pod_is_made_when_the_pause_after_the_last_one_is_over() {
         }
         sim.vanish(&pod());
         let until = sim.now + jiff::SignedDuration::from_secs(PAUSE.0);
-        sim.later(PAUSE.0 - 1);
+        sim.advance(PAUSE.0 - 1);
         let soon = plan(&sim);
         assert_eq!((creates(&soon), soon.again), (false, Some(until)), "{has_run}: {soon:?}");
-        sim.later(1);
+        sim.advance(1);
         assert!(creates(&plan(&sim)), "{has_run}");
         apply(&mut sim);
         let scheduled = sim.reasons().iter().filter(|reason| *reason == "ExportScheduled").count();

@@ -59,7 +59,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let volume = world.data_volumes.get(namespace, name).filter(|volume| is_of(claim, volume));
     let pod = world.worker_for(claim, Work::Export);
     // A deleted PVC waits for its pods, and nothing is created without a KubeVirt object.
-    if claim.meta.deletion_timestamp.is_some() || world.permitted().is_none() {
+    if claim.meta.deletion_timestamp.is_some() || world.permissions().is_none() {
         return Plan::deleting(pod);
     }
     let Some(asked_by) = asked_by(claim, volume) else {
@@ -68,15 +68,15 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         return Plan::deleting(pod).and(claim_annotations::write(claim, &should));
     };
     let request = format!("{:016x}", fnv(&export::fingerprint_text(&asked_by.1.annotations)));
-    let answer = Answer::of(&claim.meta.annotations).filter(|answer| answer.request == request);
-    let answer = answer.unwrap_or_else(|| Answer::to(request));
+    let answer = Answer::from_annotations(&claim.meta.annotations).filter(|answer| answer.request == request);
+    let answer = answer.unwrap_or_else(|| Answer::for_request(request));
     let input = Export { world, claim, volume, pod, asked_by, now, answer };
     let Outcome { mut answer, after } = export(&input);
     let is_new = (answer.phase, &answer.reason) != (input.answer.phase, &input.answer.reason);
     if is_new || answer.since.is_empty() {
         answer.since = stamp(now);
     }
-    claim_annotations::write(claim, &answer.written(&claim.meta.annotations)).and(after)
+    claim_annotations::write(claim, &answer.to_annotations(&claim.meta.annotations)).and(after)
 }
 
 /// The object whose annotations ask for an export: the PVC before its DataVolume.
@@ -125,12 +125,12 @@ impl Export<'_> {
         Outcome { answer: self.answer.clone(), after: Plan::default() }
     }
 
-    fn waits(&self, reason: &str, message: &str) -> Outcome {
-        self.unchanged().says(Phase::Pending, reason, message)
+    fn wait(&self, reason: &str, message: &str) -> Outcome {
+        self.unchanged().with_phase(Phase::Pending, reason, message)
     }
 
-    fn fails(&self, reason: &str, message: &str) -> Outcome {
-        let outcome = self.unchanged().says(Phase::Failed, reason, message);
+    fn fail(&self, reason: &str, message: &str) -> Outcome {
+        let outcome = self.unchanged().with_phase(Phase::Failed, reason, message);
         let message = format!("the disk of PVC {} was not exported: {}", self.name(), outcome.answer.message);
         outcome.then(self.event(true, "ExportFailed", message))
     }
@@ -140,14 +140,14 @@ impl Export<'_> {
     }
 
     /// Plan that only decides again after a pause.
-    fn again(&self) -> Plan {
+    fn retry_plan(&self) -> Plan {
         Plan { again: self.now.checked_add(SignedDuration::from_secs(PAUSE.0)).ok(), ..Plan::default() }
     }
 }
 
 impl Outcome {
-    fn says(mut self, phase: Phase, reason: &str, message: &str) -> Outcome {
-        self.answer.say(phase, reason, message);
+    fn with_phase(mut self, phase: Phase, reason: &str, message: &str) -> Outcome {
+        self.answer.set_phase(phase, reason, message);
         self
     }
 
@@ -155,7 +155,7 @@ impl Outcome {
         Outcome { after: self.after.and(after), ..self }
     }
 
-    fn again(mut self, time: Timestamp) -> Outcome {
+    fn retry_at(mut self, time: Timestamp) -> Outcome {
         self.after.look_again(time);
         self
     }
@@ -166,7 +166,7 @@ fn export(input: &Export<'_>) -> Outcome {
     let is_of_request = |pod: &&Pod| pod.meta.annotations.get(EXPORT_REQUEST) == Some(&input.answer.request);
     if input.pod.is_some_and(|pod| !is_of_request(&pod)) {
         let message = "the pod of an earlier request is being deleted";
-        return input.waits("Terminating", message).then(Plan::deleting(input.pod));
+        return input.wait("Terminating", message).then(Plan::deleting(input.pod));
     }
     match input.answer.phase {
         // The plan that wrote the phase may have ended before it deleted the pod.
@@ -178,12 +178,12 @@ fn export(input: &Export<'_>) -> Outcome {
         Ok(request) => request,
         Err(faults) => {
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            let failed = input.fails("InvalidRequest", &faults.join("; "));
+            let failed = input.fail("InvalidRequest", &faults.join("; "));
             return Outcome { after: Plan::deleting(input.pod).and(failed.after), ..failed };
         }
     };
     let seen = input.answer.since.parse().ok();
-    let worker = worker::look(input.world, input.pod, Work::Export, None, seen, input.now);
+    let worker = worker::observe(input.world, input.pod, Work::Export, None, seen, input.now);
     // A VMI waits for the end of the pod: one that runs was created at the same moment.
     if matches!(worker, Worker::Waits(..) | Worker::Runs(_))
         && let Some(vmi) = user(input.world, input.claim)
@@ -191,39 +191,39 @@ fn export(input: &Export<'_>) -> Outcome {
         return in_use(input, &vmi).then(Plan::deleting(input.pod));
     }
     match worker {
-        Worker::None => begin(input, &request),
+        Worker::None => try_create_pod(input, &request),
         Worker::Waits(reason, message) => pod_waits(input, &request, &reason, &message),
-        Worker::Runs(report) => runs(input, report),
-        Worker::Done(report) => done(input, &request, &report),
+        Worker::Runs(report) => running_outcome(input, report),
+        Worker::Done(report) => complete(input, &request, &report),
         Worker::Failed(report) => {
             let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
-            input.fails(reason, &report.message)
+            input.fail(reason, &report.message)
         }
-        Worker::Broke(reason, message, next) => broke(input, &reason, &message, next),
+        Worker::Broke(reason, message, next) => retry_after_pod_end(input, &reason, &message, next),
         // The pod of an export has no certificate, and so no deadline.
-        Worker::Late(message) => broke(input, "DeadlinePassed", &message, input.now),
+        Worker::Late(message) => retry_after_pod_end(input, "DeadlinePassed", &message, input.now),
     }
 }
 
 /// Creates the pod, unless there is a reason against it.
-fn begin(input: &Export<'_>, request: &Request) -> Outcome {
+fn try_create_pod(input: &Export<'_>, request: &Request) -> Outcome {
     let name = input.name();
     if input.claim.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
-        return input.fails("Unsupported", &format!("PVC {name} holds files of an archive, not a disk"));
+        return input.fail("Unsupported", &format!("PVC {name} holds files of an archive, not a disk"));
     }
     if let Some(why) = not_filled(input) {
-        return input.waits("NotFilled", &why);
+        return input.wait("NotFilled", &why);
     }
     if let Some(vmi) = user(input.world, input.claim) {
         return in_use(input, &vmi);
     }
     if let Some(until) = made_until(input) {
-        return input.unchanged().again(until);
+        return input.unchanged().retry_at(until);
     }
     let pod_name = Work::Export.pod(name);
     let namespace = input.claim.meta.namespace.clone().unwrap_or_default();
     if input.world.pods.get(&namespace, &pod_name).is_some() {
-        return input.waits("ErrStartingPod", &worker::is_in_the_way(&pod_name));
+        return input.wait("ErrStartingPod", &worker::name_taken_message(&pod_name));
     }
     let disk = Key::new(Kind::DataVolume, &*namespace, name);
     let failed = input.world.failures.get(&disk).filter(|failed| failed.about == Attempt::Make(Kind::Pod));
@@ -231,18 +231,18 @@ fn begin(input: &Export<'_>, request: &Request) -> Outcome {
     let outcome = match failed {
         Some(failed) => {
             let message = format!("the export pod cannot be created: {}", failed.message);
-            let outcome = input.waits("ErrStartingPod", &message);
+            let outcome = input.wait("ErrStartingPod", &message);
             if failed.retry > input.now {
-                return outcome.again(failed.retry);
+                return outcome.retry_at(failed.retry);
             }
             outcome
         }
-        None => input.waits("Starting", &format!("pod {pod_name} is being created")),
+        None => input.wait("Starting", &format!("pod {pod_name} is being created")),
     };
     let registry = Registry { url: Some(request.target.clone()), ..Registry::default() };
     let told = match RegistrySettings::of_host(registry.host().as_deref(), input.world) {
         Ok(told) => told,
-        Err(message) => return input.waits("RegistriesNotValid", &message).then(input.again()),
+        Err(message) => return input.wait("RegistriesNotValid", &message).then(input.retry_plan()),
     };
     let mut after = Plan::default();
     if failed.is_none() && input.answer.reason != "Starting" && input.answer.restarts == 0 {
@@ -263,7 +263,7 @@ fn in_use(input: &Export<'_>, vmi: &str) -> Outcome {
         false => input.event(true, "ExportWaits", message.clone()),
     };
     // The end of a launcher pod does not touch this key.
-    input.waits("InUse", &message).then(event).then(input.again())
+    input.wait("InUse", &message).then(event).then(input.retry_plan())
 }
 
 /// The reason why the disk of the PVC is not complete.
@@ -300,8 +300,8 @@ fn made_until(input: &Export<'_>) -> Option<Timestamp> {
 
 /// The pod does not run yet. A cause that does not pass by itself becomes an event.
 fn pod_waits(input: &Export<'_>, request: &Request, reason: &str, message: &str) -> Outcome {
-    let message = absent(request, message).unwrap_or_else(|| message.to_owned());
-    let outcome = input.waits(reason, &message);
+    let message = missing_object_message(request, message).unwrap_or_else(|| message.to_owned());
+    let outcome = input.wait(reason, &message);
     let is_patient = ["Pending", "ContainerCreating", "PodInitializing", "Terminating"].contains(&reason);
     if is_patient || input.answer.reason == outcome.answer.reason {
         return outcome;
@@ -311,22 +311,22 @@ fn pod_waits(input: &Export<'_>, request: &Request, reason: &str, message: &str)
 }
 
 /// Outcome while the export pod works.
-fn runs(input: &Export<'_>, report: Option<&Report>) -> Outcome {
+fn running_outcome(input: &Export<'_>, report: Option<&Report>) -> Outcome {
     let Some(report) = report else {
-        return input.unchanged().says(Phase::Running, "", "the worker begins");
+        return input.unchanged().with_phase(Phase::Running, "", "the worker begins");
     };
-    let mut outcome = input.unchanged().says(Phase::Running, &report.reason, &report.message);
+    let mut outcome = input.unchanged().with_phase(Phase::Running, &report.reason, &report.message);
     outcome.answer.progress = answer::percent(report);
     outcome
 }
 
 /// The image is in the registry.
-fn done(input: &Export<'_>, request: &Request, report: &Report) -> Outcome {
+fn complete(input: &Export<'_>, request: &Request, report: &Report) -> Outcome {
     if !export::is_digest(&report.digest) {
-        return input.fails("Error", "the worker succeeded, but reported no image digest");
+        return input.fail("Error", "the worker succeeded, but reported no image digest");
     }
     let message = format!("{}@{}", request.target, report.digest);
-    let mut outcome = input.unchanged().says(Phase::Succeeded, "Completed", &message);
+    let mut outcome = input.unchanged().with_phase(Phase::Succeeded, "Completed", &message);
     (outcome.answer.progress, outcome.answer.digest) = ("100%".to_owned(), report.digest.clone());
     let message = format!("Successfully exported PVC {} to {message}", input.name());
     outcome.then(input.event(false, "ExportSucceeded", message)).then(Plan::deleting(input.pod))
@@ -334,25 +334,25 @@ fn done(input: &Export<'_>, request: &Request, report: &Report) -> Outcome {
 
 /// The pod ended before its work did. It is deleted, and the next one sends the blobs that the registry does
 /// not have.
-fn broke(input: &Export<'_>, reason: &str, message: &str, next: Timestamp) -> Outcome {
+fn retry_after_pod_end(input: &Export<'_>, reason: &str, message: &str, next: Timestamp) -> Outcome {
     let Some(pod) = input.pod else { return input.unchanged() };
     let counted = input.answer.restarts;
     let count = worker::count(pod, counted);
-    let mut outcome = input.waits(reason, &format!("{message}; the next pod begins at {}", stamp(next)));
+    let mut outcome = input.wait(reason, &format!("{message}; the next pod begins at {}", stamp(next)));
     outcome.answer.restarts = count;
     if counted < count {
         let message = format!("the export pod broke off ({reason}): {}", answer::bounded(message));
         outcome = outcome.then(input.event(true, "ExportFailed", message));
     }
     match next > input.now {
-        true => outcome.again(next),
+        true => outcome.retry_at(next),
         false => outcome.then(Plan::deleting(input.pod)),
     }
 }
 
 /// The message where the kubelet misses an object that an annotation names. Its own message is
 /// `MountVolume.SetUp failed for volume "…" : secret "NAME" not found`.
-fn absent(request: &Request, message: &str) -> Option<String> {
+fn missing_object_message(request: &Request, message: &str) -> Option<String> {
     let named = [
         ("Secret", "secret", &request.secret, EXPORT_SECRET),
         ("ConfigMap", "configmap", &request.certificates, EXPORT_CERTIFICATES),

@@ -1,7 +1,7 @@
 //! The pod of an export: that of a worker, with the PVC mounted read-only.
 
 use super::answer::Answer;
-use crate::data_volume::pod::{Mounted, Part, worker};
+use crate::data_volume::pod::{MountedObjects, Part, worker};
 use crate::data_volume::registries::RegistrySettings;
 use api::cdi::annotations::EXPORT_REQUEST;
 use api::job::export::{Disk, Request};
@@ -19,9 +19,9 @@ pub(super) fn pod(
 ) -> Value {
     let is_block = claim.is_block();
     let disk = if is_block { Disk::Device(DEVICE.into()) } else { Disk::File(DISK.into()) };
-    let mut mounted = Mounted::default();
+    let mut mounted = MountedObjects::default();
     let Ok(mut job) = request.job(disk, &mut mounted);
-    told.say(&mut job.target);
+    told.apply_to_job(&mut job.target);
     let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
     mounted.add(&mut volumes, &mut mounts);
     let mut pod = worker(Part {

@@ -125,7 +125,7 @@ fn a_pvc_that_asks_becomes_an_image_once() {
     assert!(!sim.objects.contains_key(&pod()), "its log is nothing to anybody");
     assert_eq!(sim.reasons(), ["ExportScheduled", "ExportSucceeded"].map(String::from));
     assert_eq!(sim.warnings, [""; 0]);
-    sim.later(3600);
+    sim.advance(3600);
     sim.settle();
     assert!(!sim.objects.contains_key(&pod()), "the same request is done once");
 
@@ -183,7 +183,7 @@ fn what_makes_no_sense_makes_no_pod_and_is_told_once() {
             note(&sim, "message")
         );
         assert!(!sim.objects.contains_key(&pod()));
-        sim.later(3600);
+        sim.advance(3600);
         sim.settle();
         assert_eq!(count(&sim, "ExportFailed"), 1);
     }
@@ -245,7 +245,7 @@ fn a_secret_that_is_not_there_is_told_to_who_asked_once() {
         let warning = cluster_model::objects::Warning { pod: uid, reason: "FailedMount".to_owned(), message };
         sim.world.warnings.insert(("n".into(), "exporter-disk".into()), warning);
         for _ in 0..3 {
-            sim.later(30);
+            sim.advance(30);
             sim.settle();
         }
         assert_eq!(stands(&sim), is("Pending", "FailedMount"));
@@ -278,7 +278,7 @@ fn under_a_vmi_nothing_is_exported() {
     assert_eq!(stands(&sim), is("Pending", "InUse"));
     assert!(note(&sim, "message").contains("VMI web uses PVC disk"));
     assert!(!sim.objects.contains_key(&pod()));
-    sim.later(60);
+    sim.advance(60);
     sim.settle();
     assert_eq!(count(&sim, "ExportWaits"), 1);
     let plan = crate::decide(&sim.world, &claim(), sim.now);
@@ -343,7 +343,7 @@ fn a_vmi_that_comes_while_its_disk_is_exported_waits_and_says_so() {
         assert!(!sim.objects.contains_key(&pod()));
         assert!(sim.pod_of(&vmi).is_some());
         // A pod that is gone touches those who waited for it.
-        let gone = sim.world.touched(&pod());
+        let gone = sim.world.dependents(&pod());
         assert!(gone.is_empty(), "{gone:?}");
     }
 }
@@ -362,7 +362,7 @@ fn what_no_other_pod_could_mend_ends_the_export_until_it_is_asked_for_anew() {
     sim.settle();
     assert_eq!((stands(&sim), note(&sim, "message")), (is("Failed", "Forbidden"), report.message));
     let first = sim.get(&pod())["metadata"]["uid"].clone();
-    sim.later(3600);
+    sim.advance(3600);
     sim.settle();
     assert_eq!(sim.get(&pod())["metadata"]["uid"], first, "its log can be read");
     assert_eq!(count(&sim, "ExportFailed"), 1);
@@ -382,7 +382,7 @@ fn a_pod_that_breaks_off_is_followed_by_another_and_counted_once() {
         assert_eq!(note(&sim, "restarts"), restarts.to_string());
         assert!(note(&sim, "message").contains("the next pod begins at"), "{}", note(&sim, "message"));
         assert!(sim.objects.contains_key(&pod()), "the pause is not over");
-        sim.later(300);
+        sim.advance(300);
         sim.settle();
         assert_eq!(sim.get(&pod())["metadata"]["annotations"][ATTEMPT], restarts.to_string());
         assert!(sim.get(&pod())["status"].is_null(), "another pod");
@@ -470,7 +470,7 @@ fn why_the_pod_cannot_be_made_is_said_until_it_is_made() {
     sim.settle();
     assert_eq!(stands(&sim), is("Pending", "ErrStartingPod"));
     assert!(note(&sim, "message").contains("exceeded quota: all"), "{}", note(&sim, "message"));
-    sim.later(6);
+    sim.advance(6);
     let plan = crate::decide(&sim.world, &claim(), sim.now);
     assert!(
         plan.steps.iter().any(|step| step.attempt() == Some(Attempt::Make(Kind::Pod))),
@@ -495,10 +495,10 @@ fn a_pod_that_is_taken_away_again_and_again_is_made_at_a_pace() {
             made += 1;
         }
         sim.settle();
-        sim.later(1);
+        sim.advance(1);
     }
     assert!((2..=6).contains(&made), "{made} pods in twenty seconds");
-    sim.later(60);
+    sim.advance(60);
     sim.settle();
     assert!(sim.objects.contains_key(&pod()));
 }
@@ -516,7 +516,7 @@ fn what_was_answered_stays_where_the_installation_goes() {
 
 #[test]
 fn without_an_installation_nothing_is_made() {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     sim.put(Kind::PersistentVolumeClaim, pvc(&asks(&[("target", TARGET)])));
     let plan = crate::decide(&sim.world, &claim(), sim.now);
     assert!(plan.is_empty(), "{plan:?}");

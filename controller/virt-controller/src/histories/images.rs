@@ -53,7 +53,7 @@ fn the_datasource_leads_to_the_newest_image_in_the_end() {
     ] {
         run.happen(&event);
         run.settle();
-        assert_eq!(run.wrong(), None);
+        assert_eq!(run.failure(), None);
     }
     let source = run.sim.get(&Key::new(Kind::DataSource, "n", "os"));
     assert_eq!(source["spec"]["source"]["pvc"]["name"], "os-030303030303");

@@ -36,7 +36,7 @@ fn happens(run: &mut Run, events: &[Event]) {
     for event in events {
         run.happen(event);
         run.settle();
-        none(run.wrong()).unwrap();
+        none(run.failure()).unwrap();
     }
 }
 

@@ -35,7 +35,8 @@ use api::kubevirt::{ComponentFlags, ComponentPatch, PATCHED};
 use api::wire;
 use cluster_model::components::patch::{MOST, Patch};
 use cluster_model::components::{
-    KEPT, NOTES, PLACED, PRISTINE, REPLICAS, WRITTEN, differs, is_shared, keeps_a_pod, of, pruned, rest, set,
+    KEPT, NOTES, PLACED, PRISTINE, REPLICAS, WRITTEN, customizable_fields, differs, is_shared, keeps_a_pod,
+    pruned, set, without_customizable_fields,
 };
 use cluster_model::objects::{Component, Key, Kind, Plain, StoredObject as _, World, names};
 use cluster_model::plan::Plan;
@@ -63,7 +64,7 @@ pub(crate) fn decide(world: &World, kind: Kind, name: &str, now: Timestamp) -> P
     // A change that the API server has refused is tried again after its pause.
     let failure = world.failures.get(&Key::new(kind, home, name));
     if failure.is_none_or(|failure| failure.retry <= now)
-        && let Ok(Some((is, should))) = Customizer::of(kind, component, settings).change()
+        && let Ok(Some((is, should))) = Customizer::new(kind, component, settings).change()
     {
         plan.update(kind, &component.meta, &is, &should, false);
     }
@@ -78,7 +79,7 @@ pub(super) fn problem(world: &World, settings: &Value) -> Option<(&'static str, 
         if let Some(failure) = world.failures.get(&Key::new(kind, &world.facts.namespace, name)) {
             found.push(("ComponentsNotPlaced", failure.message.clone()));
         }
-        let customizer = Customizer::of(kind, component, settings);
+        let customizer = Customizer::new(kind, component, settings);
         match customizer.change() {
             Ok(_) => {
                 let left = customizer.wished().map(|wished| wished.problems).unwrap_or_default();
@@ -138,7 +139,7 @@ struct Customizer<'a> {
 }
 
 /// Desired state of a component.
-struct Wished {
+struct RequestedFields {
     /// Fields that differ from the manifests, by name; a field without a value is removed.
     fields: Vec<(String, Option<Value>)>,
     /// Settings of the KubeVirt object without an effect on the component, each with the reason.
@@ -146,7 +147,7 @@ struct Wished {
 }
 
 impl<'a> Customizer<'a> {
-    fn of(kind: Kind, component: &'a Component, settings: &'a Value) -> Customizer<'a> {
+    fn new(kind: Kind, component: &'a Component, settings: &'a Value) -> Customizer<'a> {
         let name = component.meta.name.as_deref().unwrap_or_default();
         Customizer { kind, component, name, spec: &settings["spec"] }
     }
@@ -156,7 +157,7 @@ impl<'a> Customizer<'a> {
     }
 
     /// The names of the fields that we have written.
-    fn placed(&self) -> BTreeSet<&'a str> {
+    fn customized_fields(&self) -> BTreeSet<&'a str> {
         let names = self.component.meta.annotations.get(PLACED).map_or("", String::as_str);
         names.split(',').filter(|name| !name.is_empty()).collect()
     }
@@ -167,7 +168,7 @@ impl<'a> Customizer<'a> {
 
     /// The component as it is and as it should be; `None` if both are the same.
     fn change(&self) -> Result<Option<(Value, Value)>, String> {
-        let (placed, object) = (self.placed(), &self.component.object);
+        let (placed, object) = (self.customized_fields(), &self.component.object);
         let Some(pristine) = self.pristine() else {
             // The manifest of the component is not recorded yet, and there are no settings, so nothing is
             // changed.
@@ -178,14 +179,14 @@ impl<'a> Customizer<'a> {
                 "its annotation {PRISTINE} is missing, or is not JSON: apply the manifests of this version again"
             ));
         };
-        let Wished { fields, .. } = self.wished()?;
+        let RequestedFields { fields, .. } = self.wished()?;
         let mut should = object.clone();
         fields.iter().for_each(|(name, value)| set(&mut should, name, value.as_ref()));
         let ours: BTreeSet<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
         for name in placed.difference(&ours) {
             set(&mut should, name, pristine.get(*name));
         }
-        let open = |object: &Value| pruned(&Value::Object(of(object)));
+        let open = |object: &Value| pruned(&Value::Object(customizable_fields(object)));
         let is_same = open(object) == open(&should);
         let has_its_names = of_metadata(object) == of_metadata(&should);
         let generation = self.component.meta.generation.unwrap_or_default();
@@ -210,7 +211,7 @@ impl<'a> Customizer<'a> {
     }
 
     /// The component as its manifest has it, with the settings of the KubeVirt object applied.
-    fn wished(&self) -> Result<Wished, String> {
+    fn wished(&self) -> Result<RequestedFields, String> {
         let pristine = self.pristine().unwrap_or_default();
         let (base, mut problems) = (self.base(&pristine), Vec::new());
         let mut made = base.clone();
@@ -224,18 +225,21 @@ impl<'a> Customizer<'a> {
                 Err(why) => problems.push(format!("spec.customizeComponents.patches[{at}]: the patch {why}")),
             }
         }
-        let (before, after) = (of(&base), of(&made));
+        let (before, after) = (customizable_fields(&base), customizable_fields(&made));
         let all: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
         let is_ours = |name: &&String| said.contains_key(*name) || before.get(*name) != after.get(*name);
         let ours = all.into_iter().filter(is_ours);
-        Ok(Wished { fields: ours.map(|name| (name.clone(), after.get(name).cloned())).collect(), problems })
+        Ok(RequestedFields {
+            fields: ours.map(|name| (name.clone(), after.get(name).cloned())).collect(),
+            problems,
+        })
     }
 
     /// The component with its open fields as the manifests have them. Labels and annotations of others stay.
     fn base(&self, pristine: &Map<String, Value>) -> Value {
-        let (placed, mut base) = (self.placed(), self.component.object.clone());
+        let (placed, mut base) = (self.customized_fields(), self.component.object.clone());
         let stays = |name: &str| is_shared(name) && !placed.contains(name);
-        for name in of(&base).keys().filter(|name| !stays(name)) {
+        for name in customizable_fields(&base).keys().filter(|name| !stays(name)) {
             set(&mut base, name, None);
         }
         for (name, value) in pristine.iter().filter(|(name, _)| !stays(name)) {
@@ -339,13 +343,13 @@ impl<'a> Customizer<'a> {
     /// The component with one more patch; why not, as the end of a sentence.
     fn patched(&self, is: &Value, patch: &ComponentPatch) -> Result<Value, String> {
         let made = Patch::read(&patch.r#type, &patch.patch)?.apply(is)?;
-        if let Some(at) = differs(&rest(is), &rest(&made)) {
+        if let Some(at) = differs(&without_customizable_fields(is), &without_customizable_fields(&made)) {
             return Err(format!(
                 "changes {at}: a patch may change the placement, the resources and the labels of pods, but not the \
                  programs in them (docs/reference/kubevirt.md names the fields)"
             ));
         }
-        let (before, after) = (of(is), of(&made));
+        let (before, after) = (customizable_fields(is), customizable_fields(&made));
         if let Some(count) = after.get(REPLICAS)
             && !count.as_u64().is_some_and(|count| api::kubevirt::REPLICAS.contains(&count))
         {
@@ -380,7 +384,7 @@ impl<'a> Customizer<'a> {
 /// The open labels and annotations of the object itself.
 fn of_metadata(object: &Value) -> Map<String, Value> {
     let is_its_own = |name: &String| name.starts_with("labels/") || name.starts_with("annotations/");
-    of(object).into_iter().filter(|(name, _)| is_its_own(name)).collect()
+    customizable_fields(object).into_iter().filter(|(name, _)| is_its_own(name)).collect()
 }
 
 /// Adds to a value: fields that are not there, and entries of lists that are not there.

@@ -22,13 +22,13 @@ fn installed(kind: Kind, name: &str, replicas: Option<u64>, pod: &Value) -> Valu
     for status in names {
         object["status"][status] = json!(9);
     }
-    let pristine = Value::Object(cluster_model::components::of(&object)).to_string();
+    let pristine = Value::Object(cluster_model::components::customizable_fields(&object)).to_string();
     object["metadata"]["annotations"] = json!({PRISTINE: pristine});
     object
 }
 
 fn begin() -> (Sim, Key) {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     let tolerations = json!([{"key": "CriticalAddonsOnly", "operator": "Exists"}]);
     for name in ["virt-controller", "virt-api", "cdi-uploadproxy"] {
@@ -164,7 +164,7 @@ fn what_the_api_server_refuses_of_one_keeps_no_other_from_its_own() {
     assert_eq!(of(&sim, "virt-controller")["spec"]["replicas"], 2);
     assert_eq!(of(&sim, "virt-api")["spec"]["replicas"], 3);
     assert_eq!(sim.condition(&key, "Synchronized").unwrap().2, message);
-    sim.later(30);
+    sim.advance(30);
     sim.settle();
     assert_eq!(of(&sim, "virt-controller")["spec"]["replicas"], 3);
     sim.world.failures.clear();

@@ -7,7 +7,7 @@
 //!   VMs go (or delay the removal) ─► webhooks, APIServices go ─► the removal is recorded ─► our finalizer goes            removal
 //! ```
 //!
-//! **Flow.** A missing KubeVirt object, `kubevirt`, is created in our namespace ([`missing`]): the
+//! **Flow.** A missing KubeVirt object, `kubevirt`, is created in our namespace ([`create_if_missing`]): the
 //! manifests contain none.
 //! **Guarantees.** No part of the installation that a VM needs is removed before the last VM. An object that
 //! was removed is not created again: that would undo a user's decision, and block the deletion of its
@@ -32,7 +32,7 @@ mod upgrade_tests;
 mod workloads;
 
 use crate::cdi;
-use crate::installation::{self, say, served};
+use crate::installation::{self, served_condition, set_conditions};
 use api::kubevirt::ConditionType;
 use api::kubevirt::served::{CONDITION, unserved};
 use cluster_model::objects::{KUBEVIRT, Key, Kind, REMOVED, StoredObject as _, World, key};
@@ -48,7 +48,7 @@ const DEPLOYMENTS: [&str; 2] = ["virt-controller", "virt-api"];
 const DAEMONS: [&str; 1] = ["virt-handler"];
 
 /// Creates the KubeVirt object, unless one exists or was removed.
-pub(crate) fn missing(world: &World) -> Plan {
+pub(crate) fn create_if_missing(world: &World) -> Plan {
     let mut plan = Plan::default();
     if world.kubevirts.all().next().is_none() && removal::note(world).is_none() {
         let namespace = world.facts.namespace.clone();
@@ -60,7 +60,7 @@ pub(crate) fn missing(world: &World) -> Plan {
         });
         // A new leader may already know that the object is gone, but not yet that it was removed on purpose.
         let note = Key::new(Kind::ConfigMap, namespace.clone(), REMOVED);
-        plan.steps.push(Step::Absent { key: note, of: None });
+        plan.steps.push(Step::RequireAbsent { key: note, of: None });
         plan.create(Key::new(Kind::KubeVirt, namespace, KUBEVIRT), object);
     }
     plan
@@ -69,7 +69,7 @@ pub(crate) fn missing(world: &World) -> Plan {
 /// Plan for the KubeVirt object.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let Some(settings) = world.kubevirts.get(namespace, name) else { return missing(world) };
+    let Some(settings) = world.kubevirts.get(namespace, name) else { return create_if_missing(world) };
     if settings.meta().deletion_timestamp.is_some() {
         return removal::decide(world, settings, now);
     }
@@ -83,21 +83,21 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let all: Vec<String> = finalizers.into_iter().chain([removal::FINALIZER.to_owned()]).collect();
         next["metadata"]["finalizers"] = json!(all);
     }
-    let missing = installation::missing(world, &DEPLOYMENTS, &DAEMONS);
-    let state = status::State::of(world, &settings.object, missing.as_deref());
+    let missing = installation::unready_components(world, &DEPLOYMENTS, &DAEMONS);
+    let state = status::State::new(world, &settings.object, missing.as_deref());
     state.write(&mut next["status"], settings.meta().generation);
-    let outdated = workloads::outdated(world);
+    let outdated = workloads::outdated_vmis(world);
     next["status"]["outdatedVirtualMachineInstanceWorkloads"] = json!(outdated.len());
     let evictions = match missing {
         None => workloads::batch(world, &mut next, &outdated, now),
         Some(_) => Plan::default(),
     };
-    let (value, reason, message) = served(&unserved(&settings.object));
+    let (value, reason, message) = served_condition(&unserved(&settings.object));
     let problem = components::problem(world, &settings.object);
     if let Some((reason, message)) = &problem
         && !is_said(&settings.object, "Synchronized", reason)
     {
-        plan.tell(Kind::KubeVirt, settings.meta(), true, reason, message.clone());
+        plan.record_event(Kind::KubeVirt, settings.meta(), true, reason, message.clone());
     }
     let mut says = state.conditions();
     says.push(components::condition(problem.as_ref()));
@@ -115,11 +115,11 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     if let Some((reason, message)) = &why_not
         && !is_said(&settings.object, DISKS, reason)
     {
-        plan.tell(Kind::KubeVirt, settings.meta(), true, reason, message.clone());
+        plan.record_event(Kind::KubeVirt, settings.meta(), true, reason, message.clone());
     }
-    say::<ConditionType>(&mut next, &says, now);
+    set_conditions::<ConditionType>(&mut next, &says, now);
     plan.update(Kind::KubeVirt, settings.meta(), &settings.object, &next, true);
-    plan.and(evictions).and(cdi::missing(world))
+    plan.and(evictions).and(cdi::create_if_missing(world))
 }
 
 /// A condition of this type gives this reason.

@@ -10,7 +10,7 @@
 //! goes.
 
 use crate::certificates;
-use crate::installation::say;
+use crate::installation::set_conditions;
 use api::kubevirt::ConditionType;
 use api::meta::ObjectMeta;
 use cluster_model::issue::LABEL;
@@ -38,7 +38,7 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
     if !meta.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         return plan;
     }
-    let left = left(world);
+    let left = remaining_objects(world);
     let blocks = settings.object["spec"]["uninstallStrategy"] == "BlockUninstallIfWorkloadsExist";
     let mut next = settings.object.clone();
     // Only this installation removes the finalizer of a CDI object.
@@ -68,23 +68,23 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
             "DeletionInProgress",
             "The webhooks, the APIServices and the finalizer of CDI are being removed.".to_owned(),
         ),
-        (false, false) => ("DeletionInProgress", format!("{} are being deleted.", shown(&left))),
+        (false, false) => ("DeletionInProgress", format!("{} are being deleted.", list_names(&left))),
         (false, true) => (
             "WorkloadsExist",
             format!(
                 "{} exist, and spec.uninstallStrategy is BlockUninstallIfWorkloadsExist: delete them, or change it.",
-                shown(&left)
+                list_names(&left)
             ),
         ),
     };
     let before = settings.object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let waits = blocks && !left.is_empty();
     if waits && !before.iter().any(|condition| condition["reason"] == reason) {
-        plan.tell(Kind::KubeVirt, meta, true, "WorkloadsExist", message.clone());
+        plan.record_event(Kind::KubeVirt, meta, true, "WorkloadsExist", message.clone());
     }
     next["status"]["phase"] = json!("Deleting");
     let goes_on = if waits { "False" } else { "True" };
-    say::<ConditionType>(
+    set_conditions::<ConditionType>(
         &mut next,
         &[
             ("Available", "False", reason, &message),
@@ -104,7 +104,7 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
 }
 
 /// Objects that would not be managed any more. Objects that create others come first.
-fn left(world: &World) -> Vec<(Kind, &ObjectMeta)> {
+fn remaining_objects(world: &World) -> Vec<(Kind, &ObjectMeta)> {
     let vms = world.vms.all().map(|vm| (Kind::VirtualMachine, &vm.metadata));
     let pools = world.pools.all().map(|pool| (Kind::VirtualMachinePool, pool.meta()));
     let sets = world.replica_sets.all().map(|set| (Kind::VirtualMachineInstanceReplicaSet, set.meta()));
@@ -121,7 +121,7 @@ fn left(world: &World) -> Vec<(Kind, &ObjectMeta)> {
     world.vmis.all().map(|vmi| (Kind::VirtualMachineInstance, &vmi.metadata)).collect()
 }
 
-fn shown(left: &[(Kind, &ObjectMeta)]) -> String {
+fn list_names(left: &[(Kind, &ObjectMeta)]) -> String {
     let names: Vec<String> = left.iter().take(3).map(|(kind, meta)| key(*kind, meta).to_string()).collect();
     let more = left.len().saturating_sub(names.len());
     let more = match more {

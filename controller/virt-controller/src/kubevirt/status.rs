@@ -21,7 +21,7 @@ pub(super) struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    pub(super) fn of(world: &'a World, object: &Value, missing: Option<&'a str>) -> State<'a> {
+    pub(super) fn new(world: &'a World, object: &Value, missing: Option<&'a str>) -> State<'a> {
         let target = installation::target(world);
         let before = object["status"]["observedKubeVirtVersion"].as_str();
         let update = before.filter(|before| !before.is_empty() && *before != target).zip(missing);

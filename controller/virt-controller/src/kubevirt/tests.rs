@@ -5,7 +5,7 @@ use cluster_model::objects::{Key, Kind, REMOVED};
 use serde_json::{Value, json};
 
 fn begin() -> (Sim, Key) {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     let plan = crate::decide(&sim.world, &key, sim.now);
     sim.apply(plan);
@@ -15,8 +15,8 @@ fn begin() -> (Sim, Key) {
 
 #[test]
 fn whoever_has_not_heard_yet_why_it_is_gone_asks() {
-    let mut sim = Sim::bare();
-    let unaware = super::missing(&sim.world);
+    let mut sim = Sim::empty();
+    let unaware = super::create_if_missing(&sim.world);
     assert!(!unaware.is_empty());
     sim.put(Kind::ConfigMap, json!({"metadata": {"namespace": "kubevirt", "name": REMOVED}}));
     sim.apply(unaware);
@@ -109,7 +109,7 @@ fn a_setting_without_effect_is_named_until_it_is_gone() {
     );
     assert_eq!(sim.condition(&key, "Available").unwrap().0, "True", "it works all the same");
     let writes = sim.writes;
-    sim.later(3600);
+    sim.advance(3600);
     sim.settle();
     assert_eq!(sim.writes, writes, "it is said once");
     sim.change(&key, json!({"spec": {"imageTag": null, "configuration": {"evictionStrategy": "None"}}}));
@@ -171,7 +171,7 @@ fn it_is_blocked_by_vms_where_its_strategy_says_so() {
     assert!(said.contains("VirtualMachine n/web exist"), "{said}");
     assert_eq!(sim.reasons().iter().filter(|reason| **reason == "WorkloadsExist").count(), 1);
     let writes = sim.writes;
-    sim.later(3600);
+    sim.advance(3600);
     sim.settle();
     assert_eq!(sim.writes, writes);
     sim.delete(&vm);

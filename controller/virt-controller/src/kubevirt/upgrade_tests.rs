@@ -33,7 +33,7 @@ fn put(sim: &mut Sim, name: &str, version: &str, new: u64, ready: u64) {
 }
 
 fn begin() -> (Sim, Key) {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     for name in DEPLOYMENTS {
         put(&mut sim, name, "1.0.0", 2, 2);

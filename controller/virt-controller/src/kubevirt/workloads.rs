@@ -32,12 +32,12 @@ const PAUSE: SignedDuration = SignedDuration::from_mins(1);
 const LEAST: SignedDuration = SignedDuration::from_secs(1);
 
 /// A VMI that is outdated, and its pod.
-type Outdated<'a> = (&'a VirtualMachineInstance, &'a Pod);
+type OutdatedVmi<'a> = (&'a VirtualMachineInstance, &'a Pod);
 
 /// All running VMIs in outdated pods. The label alone is not sufficient, because the author of the VMI may
 /// have written it.
-pub(super) fn outdated(world: &World) -> Vec<Outdated<'_>> {
-    let keys = world.marked(&IndexKey::Outdated).filter(|key| key.kind == Kind::VirtualMachineInstance);
+pub(super) fn outdated_vmis(world: &World) -> Vec<OutdatedVmi<'_>> {
+    let keys = world.indexed_by(&IndexKey::Outdated).filter(|key| key.kind == Kind::VirtualMachineInstance);
     let vmis = keys.filter_map(|key| world.vmis.get(&key.namespace, &key.name));
     let found = vmis.filter_map(|vmi| Some((vmi, world.active_pod(vmi)?)));
     let runs = |vmi: &VirtualMachineInstance| {
@@ -48,7 +48,7 @@ pub(super) fn outdated(world: &World) -> Vec<Outdated<'_>> {
 }
 
 /// The next batch, which is noted at the KubeVirt object as it will be. The plan has the evictions, and when the next is due.
-pub(super) fn batch(world: &World, next: &mut Value, all: &[Outdated<'_>], now: Timestamp) -> Plan {
+pub(super) fn batch(world: &World, next: &mut Value, all: &[OutdatedVmi<'_>], now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let said = &next["spec"]["workloadUpdateStrategy"];
     let methods = said["workloadUpdateMethods"].as_array().cloned().unwrap_or_default();
@@ -64,7 +64,7 @@ pub(super) fn batch(world: &World, next: &mut Value, all: &[Outdated<'_>], now: 
         let stays = matches!(strategy, Some(EvictionStrategy::LiveMigrate));
         !stays && vmi.metadata.deletion_timestamp.is_none() && !pod.is_going() && !pod.has_ended()
     };
-    let mut due: Vec<Outdated<'_>> = all.iter().copied().filter(|(vmi, pod)| may_go(vmi, pod)).collect();
+    let mut due: Vec<OutdatedVmi<'_>> = all.iter().copied().filter(|(vmi, pod)| may_go(vmi, pod)).collect();
     if due.is_empty() || size == 0 {
         return plan;
     }
@@ -88,7 +88,7 @@ pub(super) fn batch(world: &World, next: &mut Value, all: &[Outdated<'_>], now: 
             "the launcher pod is of another version than new ones, whose image is {image}: its eviction is \
              requested, as spec.workloadUpdateStrategy of the KubeVirt object says"
         );
-        plan.tell(Kind::VirtualMachineInstance, &vmi.metadata, false, "WorkloadUpdate", message);
+        plan.record_event(Kind::VirtualMachineInstance, &vmi.metadata, false, "WorkloadUpdate", message);
         plan.evict(&pod.meta);
     }
     if let Ok(after) = now.checked_add(pause) {
@@ -106,7 +106,7 @@ mod tests {
 
     /// VMIs that run, and then an upgrade of virt-controller. What it is to do with them.
     fn upgraded(count: usize, strategy: &Value) -> (Sim, Key) {
-        let mut sim = Sim::bare();
+        let mut sim = Sim::empty();
         let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
         let plan = crate::decide(&sim.world, &key, sim.now);
         sim.apply(plan);
@@ -144,10 +144,10 @@ mod tests {
             (plan.is_empty(), plan.again),
             (true, sim.now.checked_add(jiff::SignedDuration::from_secs(90)).ok())
         );
-        sim.later(89);
+        sim.advance(89);
         sim.settle();
         assert_eq!(evicted(&sim), 2);
-        sim.later(1);
+        sim.advance(1);
         sim.settle();
         assert_eq!(evicted(&sim), 4);
         // A time of another clock does not delay the next batch.
@@ -195,7 +195,7 @@ mod tests {
         sim.world.facts.launcher_image = "registry.example/virt-launcher:1".into();
         let vmi = Key::new(Kind::VirtualMachineInstance, "n", "vmi-0");
         sim.change(&vmi, json!({"metadata": {"labels": {OUTDATED: ""}}}));
-        assert_eq!(super::outdated(&sim.world).len(), 0, "the label is forged");
+        assert_eq!(super::outdated_vmis(&sim.world).len(), 0, "the label is forged");
         sim.settle();
         assert_eq!((evicted(&sim), count(&sim, &key)), (0, json!(0)));
     }

@@ -13,12 +13,12 @@ pub(super) fn write(page: &mut Page, world: &World) {
     progress(page, world, "kubevirt_cdi_import_progress_total", is_import);
     progress(page, world, "kubevirt_cdi_clone_progress_total", is_clone);
     let pending = world.data_volumes.all().filter(|volume| waits_for_class(world, volume)).count();
-    page.family("kubevirt_cdi_datavolume_pending").is(&[], pending as f64);
+    page.family("kubevirt_cdi_datavolume_pending").sample(&[], pending as f64);
     let mut family = page.family("kubevirt_cdi_storageprofile_info");
     for profile in world.storage_profiles.all() {
         let name = profile.metadata.name.as_deref().unwrap_or_default();
         if let Some(class) = world.storage_classes.get("", name) {
-            let about = About::of(profile);
+            let about = ClassProperties::from_profile(profile);
             let word = |is: bool| if is { "true" } else { "false" };
             let labels = [
                 ("storageclass", name),
@@ -30,11 +30,11 @@ pub(super) fn write(page: &mut Page, world: &World) {
                 ("smartclone", word(about.smart_clone)),
                 ("degraded", word(!about.rwx || !about.smart_clone)),
             ];
-            family.is(&labels, 1.0);
+            family.sample(&labels, 1.0);
         }
     }
     let ready = if is_ready(world) { 1.0 } else { 0.0 };
-    page.family("kubevirt_cdi_cr_ready").is(&[], ready);
+    page.family("kubevirt_cdi_cr_ready").sample(&[], ready);
 }
 
 fn progress(page: &mut Page, world: &World, name: &'static str, is_so: fn(&DataVolume) -> bool) {
@@ -45,7 +45,7 @@ fn progress(page: &mut Page, world: &World, name: &'static str, is_so: fn(&DataV
         let [(_, namespace), (_, name)] = super::names(&volume.metadata);
         let owner = world.pvcs.get(namespace, name).and_then(|claim| claim.meta.uid.as_deref());
         if let (Some(percent), Some(owner)) = (percent, owner) {
-            family.is(&[("ownerUID", owner)], percent);
+            family.sample(&[("ownerUID", owner)], percent);
         }
     }
 }
@@ -78,20 +78,20 @@ fn waits_for_class(world: &World, volume: &DataVolume) -> bool {
 }
 
 /// Properties of the volumes of a class.
-struct About {
+struct ClassProperties {
     complete: bool,
     rwx: bool,
     smart_clone: bool,
 }
 
-impl About {
-    fn of(profile: &StorageProfile) -> About {
+impl ClassProperties {
+    fn from_profile(profile: &StorageProfile) -> ClassProperties {
         let status = profile.status.as_ref();
         let sets = status.map_or(&[][..], |status| &status.claim_property_sets);
         let conditions = status.map_or(&[][..], |status| &status.conditions);
         let is_known = conditions.iter().any(|is| is.r#type == "Recognized" && is.status == "True");
         let clones = status.and_then(|status| status.clone_strategy.as_ref());
-        About {
+        ClassProperties {
             complete: is_known || !profile.spec.claim_property_sets.is_empty(),
             rwx: sets.iter().any(|set| set.access_modes.iter().any(|mode| mode == "ReadWriteMany")),
             smart_clone: matches!(clones, Some(CloneStrategy::Snapshot | CloneStrategy::CsiClone)),
@@ -111,7 +111,7 @@ fn import_crons(page: &mut Page, world: &World) {
         let [(_, namespace), (_, name)] = super::names(&cron.metadata);
         let pending = if is_pending { "true" } else { "false" };
         let labels = [("ns", namespace), ("cron_name", name), ("pending", pending)];
-        family.is(&labels, if is_outdated { 1.0 } else { 0.0 });
+        family.sample(&labels, if is_outdated { 1.0 } else { 0.0 });
     }
 }
 
@@ -119,7 +119,7 @@ fn import_crons(page: &mut Page, world: &World) {
 fn is_ready(world: &World) -> bool {
     let home = &world.facts.namespace;
     let conditions = |object: &Value| object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let is_available = world.kubevirts.within(home).any(|object| {
+    let is_available = world.kubevirts.in_namespace(home).any(|object| {
         let mut conditions = conditions(&object.object).into_iter();
         conditions.any(|condition| condition["type"] == "Available" && condition["status"] == "True")
     });

@@ -13,12 +13,12 @@ pub(super) fn write(page: &mut Page, world: &World) {
     let mut family = page.family("coracle_cdi_exports");
     for phase in PHASES {
         let count = world.pvcs.all().filter(|claim| is_in(claim, phase)).count();
-        family.is(&[("phase", phase)], count as f64);
+        family.sample(&[("phase", phase)], count as f64);
     }
     let mut family = page.family("coracle_cdi_export_progress_total");
     for claim in world.pvcs.all().filter(|claim| is_in(claim, "Running")) {
         if let (Some(percent), Some(owner)) = (percent(claim), claim.meta.uid.as_deref()) {
-            family.is(&[("ownerUID", owner)], f64::from(percent));
+            family.sample(&[("ownerUID", owner)], f64::from(percent));
         }
     }
 }

@@ -50,7 +50,7 @@ type ExportedHashes = BTreeMap<u64, Timestamp>;
 
 impl LabelValues {
     /// A page begins. Objects that are gone are forgotten.
-    pub(super) fn are_those_of(&mut self, world: &World) {
+    pub(super) fn begin_page(&mut self, world: &World) {
         let vms = world.vms.all().map(|vm| uid(&vm.metadata));
         let there: BTreeSet<&str> = world.vmis.all().map(|vmi| uid(&vmi.metadata)).chain(vms).collect();
         self.told.retain(|uid, _| there.contains(uid.as_str()));
@@ -59,7 +59,7 @@ impl LabelValues {
 
     /// Counts an address, an interface or a disk on the metrics page. False if it is not exported,
     /// because its VM or VMI, or its namespace, has too many of them.
-    pub(super) fn counts(
+    pub(super) fn try_count(
         &mut self,
         meta: &ObjectMeta,
         of: Measure,
@@ -68,7 +68,7 @@ impl LabelValues {
     ) -> bool {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let count = self.counts.get(namespace).copied().unwrap_or_default();
-        let is_told = count < OF_NAMESPACE && self.tells(meta, of, words, now);
+        let is_told = count < OF_NAMESPACE && self.try_export(meta, of, words, now);
         if is_told {
             self.counts.insert(namespace.to_owned(), count + 1);
         }
@@ -77,7 +77,7 @@ impl LabelValues {
 
     /// True if the values in a metric of an object are exported: they were exported before, or there is room
     /// for them.
-    pub(super) fn tells(
+    pub(super) fn try_export(
         &mut self,
         meta: &ObjectMeta,
         of: Measure,
@@ -98,7 +98,7 @@ impl LabelValues {
         labels: [(&'static str, String); N],
         now: Timestamp,
     ) -> [(&'static str, String); N] {
-        match self.tells(meta, (measure, SETS), &labels, now) {
+        match self.try_export(meta, (measure, SETS), &labels, now) {
             true => labels,
             false => labels.map(|(name, _)| (name, MANY.to_owned())),
         }

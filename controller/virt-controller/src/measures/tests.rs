@@ -80,7 +80,7 @@ fn vms_and_vmis_are_told_as_they_are() {
     );
     assert_eq!(said("kubevirt_workqueue_depth"), ["kubevirt_workqueue_depth{name=\"virt-controller\"} 2"]);
     assert_eq!(
-        lines(&waiting("1"), "kubevirt_virt_controller_leading_status"),
+        lines(&standby_page("1"), "kubevirt_virt_controller_leading_status"),
         ["kubevirt_virt_controller_leading_status 0"]
     );
     // A name is begun once, or Prometheus takes none of it.
@@ -134,8 +134,8 @@ fn how_long_a_phase_took_is_counted_once() {
         api::wire::read(object).unwrap()
     };
     let mut kept = Kept::default();
-    kept.times.saw(&vmi("Scheduled"), &vmi("Running"));
-    kept.times.saw(&vmi("Running"), &vmi("Running"));
+    kept.times.record_transition(&vmi("Scheduled"), &vmi("Running"));
+    kept.times.record_transition(&vmi("Running"), &vmi("Running"));
     let text = page(&World::default(), &mut kept, Work::default(), Timestamp::UNIX_EPOCH);
     assert!(text.contains(
         "kubevirt_vmi_phase_transition_time_seconds_sum{phase=\"Running\",last_phase=\"Scheduled\"} 1\n"
@@ -169,7 +169,7 @@ fn phases_that_a_node_invents_are_one_series() {
     let mut before = vmi(1);
     for number in 2..10_002 {
         let now = vmi(number);
-        kept.times.saw(&before, &now);
+        kept.times.record_transition(&before, &now);
         before = now;
     }
     sim.put(Kind::VirtualMachineInstance, serde_json::to_value(&before).unwrap());
@@ -288,9 +288,9 @@ fn what_a_user_wrote_is_cut_and_a_vmi_with_an_old_launcher_is_counted() {
 #[test]
 fn plans_are_measured_while_they_run_and_when_they_end() {
     let mut kept = Kept::default();
-    kept.times.waited(0.3);
-    kept.times.worked(0.02);
-    kept.times.worked(99.0);
+    kept.times.record_wait(0.3);
+    kept.times.record_plan(0.02);
+    kept.times.record_plan(99.0);
     let text = page(
         &World::default(),
         &mut kept,
@@ -502,7 +502,7 @@ fn labels_of_vms_are_told_as_the_config_map_says() {
             let meta = json!({"namespace": key.namespace, "name": key.name});
             sim.put(Kind::ConfigMap, json!({"metadata": meta, "data": data}));
         }
-        assert!(sim.world.touched(&key).is_empty(), "it decides nothing");
+        assert!(sim.world.dependents(&key).is_empty(), "it decides nothing");
         let text = page(&sim.world, &mut Kept::default(), Work::default(), Timestamp::UNIX_EPOCH);
         let line = lines(&text, "kubevirt_vm_labels").remove(0);
         ["label_app", "label_owner_name", "label_tier"].map(|name| line.contains(name))

@@ -1,7 +1,7 @@
 //! VMIs: where and how they are, and what of them is outdated or cannot move.
 
 use super::label_values::{self, LabelValues};
-use super::vms::with;
+use super::vms::extend_labels;
 use super::{interfaces, label, names, system};
 use crate::pod::MEMORY_OVERHEAD;
 use api::instancetype::{MatcherKind, Role};
@@ -25,14 +25,14 @@ type Labels = Vec<(&'static str, String)>;
 pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
     let mut counts: BTreeMap<Labels, u64> = BTreeMap::new();
     for vmi in world.vmis.all() {
-        *counts.entry(described(vmi, words, now)).or_default() += 1;
+        *counts.entry(shared_labels(vmi, words, now)).or_default() += 1;
     }
     let mut family = page.family("kubevirt_vmi_phase_count");
     for (labels, count) in counts {
-        family.is(&with(&[], &labels), count as f64);
+        family.sample(&extend_labels(&[], &labels), count as f64);
     }
     for name in MIGRATIONS {
-        page.family(name).is(&[], 0.0);
+        page.family(name).sample(&[], 0.0);
     }
     info(page, world, words, now);
     let of_cluster = world.config().eviction_strategy.as_ref();
@@ -40,18 +40,18 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now
     for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         let value = if is_evictable(vmi, of_cluster) { 0.0 } else { 1.0 };
-        family.is(&[namespace, name, ("node", &node(vmi))], value);
+        family.sample(&[namespace, name, ("node", &node(vmi))], value);
     }
     let outdated = world.vmis.all().filter(|vmi| is_outdated(vmi)).count();
-    page.family("kubevirt_vmi_number_of_outdated").is(&[], outdated as f64);
+    page.family("kubevirt_vmi_number_of_outdated").sample(&[], outdated as f64);
     addresses(page, world, words, now);
     let mut family = page.family("kubevirt_vmi_vnic_info");
     for vmi in world.vmis.all() {
         for interface in interfaces::labels(&vmi.spec) {
-            if !words.counts(&vmi.metadata, ("vnics", label_values::INTERFACES), &interface, now) {
+            if !words.try_count(&vmi.metadata, ("vnics", label_values::INTERFACES), &interface, now) {
                 continue;
             }
-            family.is(&with(&names(&vmi.metadata), &interface), 1.0);
+            family.sample(&extend_labels(&names(&vmi.metadata), &interface), 1.0);
         }
     }
     let mut family = page.family("kubevirt_vmi_launcher_memory_overhead_bytes");
@@ -60,7 +60,7 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now
             .active_pod(vmi)
             .and_then(|pod| pod.meta().annotations.get(MEMORY_OVERHEAD)?.parse::<f64>().ok());
         if let Some(bytes) = note {
-            family.is(&names(&vmi.metadata), bytes);
+            family.sample(&names(&vmi.metadata), bytes);
         }
     }
 }
@@ -83,18 +83,18 @@ fn info(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp)
     let mut family = page.family("kubevirt_vmi_info");
     for vmi in world.vmis.all() {
         let pod = world.active_pod(vmi).and_then(|pod| pod.meta().name.clone());
-        let mut labels = described(vmi, words, now);
+        let mut labels = shared_labels(vmi, words, now);
         labels.extend([
             ("evictable", word(is_evictable(vmi, of_cluster))),
             ("outdated", word(is_outdated(vmi))),
             ("vmi_pod", label(pod.as_deref())),
         ]);
-        family.is(&with(&names(&vmi.metadata), &labels), 1.0);
+        family.sample(&extend_labels(&names(&vmi.metadata), &labels), 1.0);
     }
 }
 
 /// Labels of a VMI that it shares with others: its node, its configuration, and its guest's operating system.
-fn described(vmi: &VirtualMachineInstance, words: &mut LabelValues, now: Timestamp) -> Labels {
+fn shared_labels(vmi: &VirtualMachineInstance, words: &mut LabelValues, now: Timestamp) -> Labels {
     let status = vmi.status.as_ref();
     let guest = status.and_then(|status| status.guest_os_info.as_ref());
     let said = |text: Option<&String>| cut(text.map_or("", String::as_str));
@@ -134,7 +134,7 @@ fn addresses(page: &mut Page, world: &World, words: &mut LabelValues, now: Times
         for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
             for address in &interface.ip_addresses {
                 let place = [cut(interface.name.as_deref().unwrap_or_default()), cut(address)];
-                if !words.counts(&vmi.metadata, ("addresses", label_values::ADDRESSES), &place, now) {
+                if !words.try_count(&vmi.metadata, ("addresses", label_values::ADDRESSES), &place, now) {
                     continue;
                 }
                 let [network, address] = &place;
@@ -147,7 +147,7 @@ fn addresses(page: &mut Page, world: &World, words: &mut LabelValues, now: Times
                     ("address", address),
                     ("type", "InternalIP"),
                 ];
-                family.is(&labels, 1.0);
+                family.sample(&labels, 1.0);
             }
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now
     }
     let mut family = page.family("kubevirt_number_of_vms");
     for (namespace, count) in counts {
-        family.is(&[("namespace", namespace)], count as f64);
+        family.sample(&[("namespace", namespace)], count as f64);
     }
     info(page, world, words, now);
     labels(page, world, words, now);
@@ -35,10 +35,10 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now
     let mut family = page.family("kubevirt_vm_vnic_info");
     for vm in world.vms.all() {
         for interface in template(vm).into_iter().flat_map(|template| interfaces::labels(&template.spec)) {
-            if !words.counts(&vm.metadata, ("vnics", label_values::INTERFACES), &interface, now) {
+            if !words.try_count(&vm.metadata, ("vnics", label_values::INTERFACES), &interface, now) {
                 continue;
             }
-            family.is(&with(&names(&vm.metadata), &interface), 1.0);
+            family.sample(&extend_labels(&names(&vm.metadata), &interface), 1.0);
         }
     }
 }
@@ -48,7 +48,7 @@ fn template(vm: &VirtualMachine) -> Option<&Template> {
 }
 
 /// Labels, and more of them.
-pub(super) fn with<'a>(
+pub(super) fn extend_labels<'a>(
     first: &[(&'static str, &'a str)],
     more: &'a [(&'static str, String)],
 ) -> Vec<(&'static str, &'a str)> {
@@ -70,14 +70,14 @@ fn info(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp)
         ];
         let mut more = words.set(&vm.metadata, "user", of_user, now).to_vec();
         more.extend([
-            ("status", word(vm).as_str().to_lowercase()),
-            ("status_group", group(&word(vm)).to_owned()),
+            ("status", printable_status(vm).as_str().to_lowercase()),
+            ("status_group", group(&printable_status(vm)).to_owned()),
         ]);
-        family.is(&with(&names(&vm.metadata), &more), 1.0);
+        family.sample(&extend_labels(&names(&vm.metadata), &more), 1.0);
     }
 }
 
-fn word(vm: &VirtualMachine) -> PrintableStatus {
+fn printable_status(vm: &VirtualMachine) -> PrintableStatus {
     let word = vm.status.as_ref().and_then(|status| status.printable_status.clone());
     word.unwrap_or(PrintableStatus::Stopped)
 }
@@ -113,7 +113,7 @@ impl<'a> LabelFilter<'a> {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn allows(&self, name: &str) -> bool {
         !self.ignored.contains(name) && self.allowed.as_ref().is_none_or(|allowed| allowed.contains(name))
     }
 }
@@ -126,15 +126,15 @@ fn labels(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestam
     let mut family = page.family("kubevirt_vm_labels");
     for vm in world.vms.all() {
         let mut said: BTreeMap<String, &str> = BTreeMap::new();
-        for (key, value) in vm.metadata.labels.iter().filter(|(key, _)| wanted.has(key)).take(LABELS) {
+        for (key, value) in vm.metadata.labels.iter().filter(|(key, _)| wanted.allows(key)).take(LABELS) {
             said.entry(format!("label_{}", key.chars().map(plain).collect::<String>())).or_insert(value);
         }
-        if !words.tells(&vm.metadata, ("labels", label_values::SETS), &said, now) {
+        if !words.try_export(&vm.metadata, ("labels", label_values::SETS), &said, now) {
             said.clear();
         }
         let mut all: Vec<(&str, &str)> = names(&vm.metadata).to_vec();
         all.extend(said.iter().map(|(key, value)| (key.as_str(), *value)));
-        family.is(&all, 1.0);
+        family.sample(&all, 1.0);
     }
 }
 
@@ -142,7 +142,7 @@ fn times(page: &mut Page, world: &World) {
     let mut family = page.family("kubevirt_vm_create_date_timestamp_seconds");
     for vm in world.vms.all() {
         if let Some(since) = seconds(vm.metadata.creation_timestamp.as_deref()) {
-            family.is(&names(&vm.metadata), since);
+            family.sample(&names(&vm.metadata), since);
         }
     }
     for (wanted, name) in [
@@ -154,8 +154,8 @@ fn times(page: &mut Page, world: &World) {
     ] {
         let mut family = page.family(name);
         for vm in world.vms.all() {
-            let since = if group(&word(vm)) == wanted { last_change(vm) } else { None };
-            family.is(&names(&vm.metadata), since.unwrap_or(0.0));
+            let since = if group(&printable_status(vm)) == wanted { last_change(vm) } else { None };
+            family.sample(&names(&vm.metadata), since.unwrap_or(0.0));
         }
     }
 }
@@ -183,13 +183,13 @@ fn resources(page: &mut Page, world: &World) {
     for ([namespace, name], requests, _) in &asked {
         for (resource, unit, source, value) in requests {
             let of = [*namespace, *name, ("resource", *resource), ("unit", *unit), ("source", *source)];
-            family.is(&of, *value);
+            family.sample(&of, *value);
         }
     }
     let mut family = page.family("kubevirt_vm_resource_limits");
     for ([namespace, name], _, limits) in &asked {
         for (resource, unit, value) in limits {
-            family.is(&[*namespace, *name, ("resource", *resource), ("unit", *unit)], *value);
+            family.sample(&[*namespace, *name, ("resource", *resource), ("unit", *unit)], *value);
         }
     }
 }
@@ -252,9 +252,9 @@ fn disks(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp
                 ("device", &device),
             ];
             if let Some(size) = size
-                && words.counts(&vm.metadata, ("disks", label_values::DISKS), &labels, now)
+                && words.try_count(&vm.metadata, ("disks", label_values::DISKS), &labels, now)
             {
-                family.is(&labels, number(size));
+                family.sample(&labels, number(size));
             }
         }
     }

@@ -25,14 +25,14 @@ const USUAL: &str =
     "3:remote 4:event 3:util.json 3:util.object 3:util.dbus 3:util.netlink 3:rpc 3:access 1:*";
 
 /// True if the launcher and its pod stay when the VM has failed.
-pub(crate) fn keeps(meta: &ObjectMeta) -> bool {
+pub(crate) fn keeps_failed_pod(meta: &ObjectMeta) -> bool {
     meta.annotations.get(KEEP).is_some_and(|keep| keep == "true")
 }
 
 /// Further flags of the launcher.
 pub(super) fn flags(meta: &ObjectMeta) -> Vec<&'static str> {
     let mut flags = Vec::new();
-    if keeps(meta) {
+    if keeps_failed_pod(meta) {
         flags.push("--keep-after-failure");
     }
     if meta.annotations.contains_key(FAIL) {

@@ -15,7 +15,7 @@
 //! annotation names in its own namespace, and nothing of the launcher's.
 
 use super::volumes::Volumes;
-use super::{Surroundings, narrow, put};
+use super::{Surroundings, insert_unless_empty, narrow};
 use api::machine::Machine;
 use api::machine::hook::{self, HookSidecar, SOCKETS};
 use cluster_model::config::Config;
@@ -34,7 +34,7 @@ pub(super) fn add(all: &mut Volumes, hooks: &[HookSidecar], around: &Surrounding
     if hooks.is_empty() {
         return;
     }
-    let sockets = all.shared("hook-sidecar-sockets");
+    let sockets = all.add_shared_folder("hook-sidecar-sockets");
     all.mount(&sockets, SOCKETS, false);
     let metadata = hooks.iter().any(|hook| hook.pod_info).then(|| metadata(all));
     let shared = Shared { sockets, metadata };
@@ -90,22 +90,22 @@ fn sidecar(
         mounts.push(json!({"name": metadata, "mountPath": hook::POD_METADATA, "readOnly": true}));
     }
     let mut container = Map::new();
-    put(&mut container, "name", json!(name));
-    put(&mut container, "image", json!(hook.image));
+    insert_unless_empty(&mut container, "name", json!(name));
+    insert_unless_empty(&mut container, "image", json!(hook.image));
     let policy = match &hook.plugin {
         Some(_) => around.config.image_pull_policy.as_ref(),
         None => hook.pull_policy.as_ref(),
     };
-    put(&mut container, "imagePullPolicy", json!(policy));
-    put(&mut container, "command", json!(hook.command));
-    put(&mut container, "args", json!(hook.args));
+    insert_unless_empty(&mut container, "imagePullPolicy", json!(policy));
+    insert_unless_empty(&mut container, "command", json!(hook.command));
+    insert_unless_empty(&mut container, "args", json!(hook.args));
     let mut environment = vec![json!({"name": "CONTAINER_NAME", "value": name})];
     environment.extend(hook.plugin.iter().map(|plugin| json!({"name": PLUGIN, "value": plugin})));
-    put(&mut container, "env", Value::Array(environment));
-    put(&mut container, "resources", resources(around.config, all.guaranteed));
-    put(&mut container, "securityContext", narrow(&[]));
-    put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
-    put(&mut container, "volumeMounts", Value::Array(mounts));
+    insert_unless_empty(&mut container, "env", Value::Array(environment));
+    insert_unless_empty(&mut container, "resources", resources(around.config, all.guaranteed));
+    insert_unless_empty(&mut container, "securityContext", narrow(&[]));
+    insert_unless_empty(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+    insert_unless_empty(&mut container, "volumeMounts", Value::Array(mounts));
     Value::Object(container)
 }
 

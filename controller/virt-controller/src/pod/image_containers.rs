@@ -9,7 +9,7 @@
 //! ```
 
 use super::volumes::Volumes;
-use super::{Surroundings, narrow, put};
+use super::{Surroundings, insert_unless_empty, narrow};
 use api::machine::firmware::Image;
 use cluster_model::config::Config;
 use serde_json::{Map, Value, json};
@@ -35,40 +35,41 @@ impl ImageContainers {
     pub(super) fn containers(self, around: &Surroundings<'_>) -> (Vec<Value>, Vec<Value>) {
         let Some((bin, _)) = self.shared else { return (Vec::new(), Vec::new()) };
         let mut copy = Map::new();
-        put(&mut copy, "name", json!("container-disk-binary"));
-        put(&mut copy, "image", json!(around.facts.launcher_image));
-        put(&mut copy, "imagePullPolicy", json!(around.config.image_pull_policy));
-        put(&mut copy, "command", json!([HELPER, "--install", BIN]));
-        put(&mut copy, "resources", small(around.config, KIND));
-        put(&mut copy, "securityContext", security());
-        put(&mut copy, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
-        put(&mut copy, "volumeMounts", json!([{"name": bin, "mountPath": BIN}]));
+        insert_unless_empty(&mut copy, "name", json!("container-disk-binary"));
+        insert_unless_empty(&mut copy, "image", json!(around.facts.launcher_image));
+        insert_unless_empty(&mut copy, "imagePullPolicy", json!(around.config.image_pull_policy));
+        insert_unless_empty(&mut copy, "command", json!([HELPER, "--install", BIN]));
+        insert_unless_empty(&mut copy, "resources", container_resources(around.config, KIND));
+        insert_unless_empty(&mut copy, "securityContext", security());
+        insert_unless_empty(&mut copy, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+        insert_unless_empty(&mut copy, "volumeMounts", json!([{"name": bin, "mountPath": BIN}]));
         (vec![Value::Object(copy)], self.containers)
     }
 }
 
 /// Holds an image out under a name.
-pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str, config: &Config) {
+pub(super) fn add_container(all: &mut Volumes, container: &str, image: &Image, held: &str, config: &Config) {
     let (bin, sockets) = match &all.beside.shared {
         Some(shared) => shared.clone(),
         None => {
-            let [bin, sockets] = ["container-disk-binary", "container-disks"].map(|name| all.shared(name));
+            let [bin, sockets] =
+                ["container-disk-binary", "container-disks"].map(|name| all.add_shared_folder(name));
             all.beside.shared = Some((bin.clone(), sockets.clone()));
             (bin, sockets)
         }
     };
     let mut beside = Map::new();
-    put(&mut beside, "name", json!(cluster_model::objects::names::dns_label(container)));
-    put(&mut beside, "image", json!(image.name));
-    put(&mut beside, "imagePullPolicy", json!(image.pull_policy));
+    insert_unless_empty(&mut beside, "name", json!(cluster_model::objects::names::dns_label(container)));
+    insert_unless_empty(&mut beside, "image", json!(image.name));
+    insert_unless_empty(&mut beside, "imagePullPolicy", json!(image.pull_policy));
     let program = format!("{BIN}/container-disk");
-    put(&mut beside, "command", json!([program, "--copy-path", format!("{SOCKETS}/{held}")]));
+    insert_unless_empty(&mut beside, "command", json!([program, "--copy-path", format!("{SOCKETS}/{held}")]));
     // The image's own may be a folder that is not there.
-    put(&mut beside, "workingDir", json!("/"));
-    put(&mut beside, "resources", small(config, KIND));
-    put(&mut beside, "securityContext", security());
-    put(&mut beside, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
-    put(
+    insert_unless_empty(&mut beside, "workingDir", json!("/"));
+    insert_unless_empty(&mut beside, "resources", container_resources(config, KIND));
+    insert_unless_empty(&mut beside, "securityContext", security());
+    insert_unless_empty(&mut beside, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+    insert_unless_empty(
         &mut beside,
         "volumeMounts",
         json!([
@@ -81,7 +82,7 @@ pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str
 
 /// Resources of a small container, unless the settings have others for its kind. The container sleeps. A
 /// limit of a tenth of a CPU keeps its start from taking seconds.
-pub(super) fn small(config: &Config, kind: &str) -> Value {
+pub(super) fn container_resources(config: &Config, kind: &str) -> Value {
     let mut resources = json!({
         "requests": {"cpu": "1m", "memory": "1M", "ephemeral-storage": "50M"},
         "limits": {"cpu": "100m", "memory": "40M"},

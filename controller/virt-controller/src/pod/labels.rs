@@ -65,7 +65,7 @@ pub(super) fn annotations(
             note(key, BRIDGE.to_owned());
         }
     }
-    let overhead = super::overhead(machine, config, super::resources::beyond(vmi));
+    let overhead = super::overhead(machine, config, super::resources::extra_memory(vmi));
     note(MEMORY_OVERHEAD, overhead.to_string());
     notes
 }

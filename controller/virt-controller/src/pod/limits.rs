@@ -17,16 +17,16 @@ const LARGEST: f64 = 100.0;
 
 /// The limits that a pod of a namespace gets by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Automatic {
+pub(crate) struct AutomaticLimits {
     /// CPU has a limit.
     pub(super) cpu: bool,
     /// Memory has a limit: the request, times this.
     pub(super) memory: Option<f64>,
 }
 
-impl Automatic {
+impl AutomaticLimits {
     /// Automatic limits for a namespace, by its current quotas and labels.
-    pub(crate) fn of(world: &World, config: &Config, namespace: &str) -> Automatic {
+    pub(crate) fn for_namespace(world: &World, config: &Config, namespace: &str) -> AutomaticLimits {
         let (cpu, memory) = world.counted_limits(namespace);
         let object = world.namespaces.get("", namespace);
         let is_selected = config
@@ -37,7 +37,7 @@ impl Automatic {
             let said = object.and_then(|object| object.meta.labels.get(RATIO)?.parse().ok());
             said.filter(|ratio| (1.0..=LARGEST).contains(ratio)).unwrap_or(DEFAULT)
         };
-        Automatic { cpu: cpu || is_selected, memory: memory.then(ratio) }
+        AutomaticLimits { cpu: cpu || is_selected, memory: memory.then(ratio) }
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::{Value, json};
 
-    fn found(labels: &Value, hard: &Value, selector: &Value) -> Automatic {
+    fn found(labels: &Value, hard: &Value, selector: &Value) -> AutomaticLimits {
         let mut world = World::default();
         let mut put = |kind, object| world.put(kind, object, Timestamp::UNIX_EPOCH);
         put(Kind::Namespace, json!({"metadata": {"name": "n", "labels": labels}}));
@@ -57,14 +57,14 @@ mod tests {
             json!({"metadata": {"namespace": "n", "name": "q"}, "spec": {"hard": hard}}),
         );
         let object = json!({"spec": {"configuration": {"autoCPULimitNamespaceLabelSelector": selector}}});
-        let config = Config::of(Some(&object));
-        Automatic::of(&world, &config, "n")
+        let config = Config::from_kubevirt(Some(&object));
+        AutomaticLimits::for_namespace(&world, &config, "n")
     }
 
     #[test]
     fn what_a_quota_counts_has_a_limit() {
         let cpu = found(&json!({}), &json!({"limits.cpu": "4"}), &json!(null));
-        assert_eq!(cpu, Automatic { cpu: true, memory: None });
+        assert_eq!(cpu, AutomaticLimits { cpu: true, memory: None });
         let memory = |ratio: &str| {
             found(&json!({RATIO: ratio}), &json!({"limits.memory": "4Gi"}), &json!(null)).memory
         };
@@ -72,15 +72,15 @@ mod tests {
         for nonsense in ["", "0.5", "-1", "NaN", "inf", "1e9", "much"] {
             assert_eq!(memory(nonsense), Some(2.0), "{nonsense}");
         }
-        assert_eq!(found(&json!({}), &json!({"pods": "1"}), &json!(null)), Automatic::default());
+        assert_eq!(found(&json!({}), &json!({"pods": "1"}), &json!(null)), AutomaticLimits::default());
     }
 
     #[test]
     fn a_namespace_that_is_selected_has_a_limit_of_cpu_alone() {
         let by = |selector: Value| found(&json!({"limits": "auto"}), &json!({}), &selector);
-        let selected = Automatic { cpu: true, memory: None };
+        let selected = AutomaticLimits { cpu: true, memory: None };
         assert_eq!(by(json!({"matchLabels": {"limits": "auto"}})), selected);
         assert_eq!(by(json!({})), selected, "all");
-        assert_eq!(by(json!({"matchLabels": {"limits": "none"}})), Automatic::default());
+        assert_eq!(by(json!({"matchLabels": {"limits": "none"}})), AutomaticLimits::default());
     }
 }

@@ -15,7 +15,7 @@
 //! ready for the hand-over, and ends by itself.
 
 use super::volumes::PRIVATE;
-use super::{Surroundings, image_containers, put};
+use super::{Surroundings, image_containers, insert_unless_empty};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Map, Value, json};
@@ -38,14 +38,26 @@ pub(super) fn container(
     }
     let below = |path: &str| format!("{PRIVATE}/root/{path}");
     let mut container = Map::new();
-    put(&mut container, "name", json!(NAME));
-    put(&mut container, "image", json!(around.facts.launcher_image));
-    put(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
+    insert_unless_empty(&mut container, "name", json!(NAME));
+    insert_unless_empty(&mut container, "image", json!(around.facts.launcher_image));
+    insert_unless_empty(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
     let command = [image_containers::HELPER.to_owned(), "--tail".into(), below("log/serial.log")];
-    put(&mut container, "command", json!([&command[..], &["--while".into(), below("lock")]].concat()));
-    put(&mut container, "resources", image_containers::small(around.config, NAME));
-    put(&mut container, "securityContext", image_containers::security());
-    put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
-    put(&mut container, "volumeMounts", json!([{"name": private, "mountPath": PRIVATE, "readOnly": true}]));
+    insert_unless_empty(
+        &mut container,
+        "command",
+        json!([&command[..], &["--while".into(), below("lock")]].concat()),
+    );
+    insert_unless_empty(
+        &mut container,
+        "resources",
+        image_containers::container_resources(around.config, NAME),
+    );
+    insert_unless_empty(&mut container, "securityContext", image_containers::security());
+    insert_unless_empty(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+    insert_unless_empty(
+        &mut container,
+        "volumeMounts",
+        json!([{"name": private, "mountPath": PRIVATE, "readOnly": true}]),
+    );
     Some(Value::Object(container))
 }

@@ -47,9 +47,9 @@ mod tests;
 mod virtiofs;
 mod volumes;
 
-pub(crate) use debug::keeps;
+pub(crate) use debug::keeps_failed_pod;
 pub(crate) use labels::MEMORY_OVERHEAD;
-pub(crate) use limits::Automatic;
+pub(crate) use limits::AutomaticLimits;
 pub(crate) use log::NAME as LOG;
 pub(crate) use networks::on_networks;
 pub(crate) use placement::placement;
@@ -87,7 +87,7 @@ pub(crate) struct Surroundings<'a> {
     /// The PVC in which EFI variables and the TPM outlive the VMI.
     pub(crate) state: Option<&'a str>,
     /// The limits that the pod gets by itself.
-    pub(crate) limits: Automatic,
+    pub(crate) limits: AutomaticLimits,
 }
 
 /// The pod of a VMI. `vmi` is complete (its defaults are filled in), and `machine` is its checked spec.
@@ -108,10 +108,10 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
     if resources::is_guaranteed(vmi) {
         containers.iter_mut().skip(1).chain(&mut before).for_each(resources::guarantee);
     }
-    put(&mut spec, "initContainers", Value::Array(before));
-    put(&mut spec, "containers", Value::Array(containers));
-    put(&mut spec, "volumes", Value::Array(volumes.volumes));
-    put(&mut spec, "securityContext", security(around.config));
+    insert_unless_empty(&mut spec, "initContainers", Value::Array(before));
+    insert_unless_empty(&mut spec, "containers", Value::Array(containers));
+    insert_unless_empty(&mut spec, "volumes", Value::Array(volumes.volumes));
+    insert_unless_empty(&mut spec, "securityContext", security(around.config));
     let mut secrets = around.config.image_pull_secrets.clone();
     for name in volumes.pull_secrets {
         let secret = json!({"name": name});
@@ -119,7 +119,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
             secrets.push(secret);
         }
     }
-    put(&mut spec, "imagePullSecrets", Value::Array(secrets));
+    insert_unless_empty(&mut spec, "imagePullSecrets", Value::Array(secrets));
     let mut annotations = labels::annotations(vmi, machine, around.config);
     annotations.insert(ASKED_IMAGE.to_owned(), around.facts.launcher_image.clone());
     json!({
@@ -159,16 +159,20 @@ pub(crate) fn grace(vmi: &VirtualMachineInstance) -> i64 {
 /// Identity of the pod in the cluster, and its grace period.
 fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
     let mut spec = Map::new();
-    put(&mut spec, "hostname", json!(machine.hostname));
-    put(&mut spec, "subdomain", json!(machine.subdomain));
-    put(&mut spec, "restartPolicy", json!("Never"));
-    put(&mut spec, "automountServiceAccountToken", json!(false));
-    put(&mut spec, "enableServiceLinks", json!(false));
-    put(&mut spec, "terminationGracePeriodSeconds", json!(grace(vmi)));
-    put(&mut spec, "readinessGates", json!([{"conditionType": UNPAUSED}]));
-    put(&mut spec, "dnsPolicy", json!(vmi.spec.dns_policy));
-    put(&mut spec, "dnsConfig", json!(vmi.spec.dns_config));
-    put(&mut spec, "resourceClaims", machine.resource_claims.iter().map(resource_claim).collect());
+    insert_unless_empty(&mut spec, "hostname", json!(machine.hostname));
+    insert_unless_empty(&mut spec, "subdomain", json!(machine.subdomain));
+    insert_unless_empty(&mut spec, "restartPolicy", json!("Never"));
+    insert_unless_empty(&mut spec, "automountServiceAccountToken", json!(false));
+    insert_unless_empty(&mut spec, "enableServiceLinks", json!(false));
+    insert_unless_empty(&mut spec, "terminationGracePeriodSeconds", json!(grace(vmi)));
+    insert_unless_empty(&mut spec, "readinessGates", json!([{"conditionType": UNPAUSED}]));
+    insert_unless_empty(&mut spec, "dnsPolicy", json!(vmi.spec.dns_policy));
+    insert_unless_empty(&mut spec, "dnsConfig", json!(vmi.spec.dns_config));
+    insert_unless_empty(
+        &mut spec,
+        "resourceClaims",
+        machine.resource_claims.iter().map(resource_claim).collect(),
+    );
     // A service account that a volume names belongs to the pod, so the token is bound to this pod. No other
     // token is mounted.
     let disks = machine.disks.iter().map(|disk| &disk.volume);
@@ -177,7 +181,11 @@ fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
         Volume::ServiceAccount { name } => Some(name.clone()),
         _ => None,
     });
-    put(&mut spec, "serviceAccountName", json!(account.or_else(|| vmi.spec.service_account_name.clone())));
+    insert_unless_empty(
+        &mut spec,
+        "serviceAccountName",
+        json!(account.or_else(|| vmi.spec.service_account_name.clone())),
+    );
     spec
 }
 
@@ -193,13 +201,13 @@ pub(crate) const UNPAUSED: &str = "kubevirt.io/virtual-machine-unpaused";
 
 fn security(config: &Config) -> Value {
     let mut context = Map::new();
-    put(&mut context, "runAsUser", json!(USER));
-    put(&mut context, "runAsGroup", json!(USER));
-    put(&mut context, "fsGroup", json!(USER));
-    put(&mut context, "runAsNonRoot", json!(true));
-    put(&mut context, "seccompProfile", json!(config.seccomp));
+    insert_unless_empty(&mut context, "runAsUser", json!(USER));
+    insert_unless_empty(&mut context, "runAsGroup", json!(USER));
+    insert_unless_empty(&mut context, "fsGroup", json!(USER));
+    insert_unless_empty(&mut context, "runAsNonRoot", json!(true));
+    insert_unless_empty(&mut context, "seccompProfile", json!(config.seccomp));
     if let Some(kind) = &config.selinux_type {
-        put(&mut context, "seLinuxOptions", json!({"type": kind}));
+        insert_unless_empty(&mut context, "seLinuxOptions", json!({"type": kind}));
     }
     Value::Object(context)
 }
@@ -226,31 +234,35 @@ fn compute(
     volumes: &volumes::Volumes,
 ) -> Value {
     let mut container = Map::new();
-    put(&mut container, "name", json!("compute"));
-    put(&mut container, "image", json!(around.facts.launcher_image));
-    put(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
+    insert_unless_empty(&mut container, "name", json!("compute"));
+    insert_unless_empty(&mut container, "image", json!(around.facts.launcher_image));
+    insert_unless_empty(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
     let (root, cache) = (format!("{}/root", volumes::PRIVATE), format!("{}/cache", volumes::PRIVATE));
     let socket = socket();
     let mut command = vec![PROGRAM, "run", "--root", &root, "--socket", &socket, "--cache", &cache, "--once"];
     command.extend(["--termination-log", TERMINATION]);
     command.extend(debug::flags(&vmi.metadata));
-    put(&mut container, "command", json!(command));
-    put(&mut container, "env", Value::Array(debug::environment(&vmi.metadata, around.config)));
-    put(&mut container, "ports", Value::Array(ports::ports(machine)));
+    insert_unless_empty(&mut container, "command", json!(command));
+    insert_unless_empty(
+        &mut container,
+        "env",
+        Value::Array(debug::environment(&vmi.metadata, around.config)),
+    );
+    insert_unless_empty(&mut container, "ports", Value::Array(ports::ports(machine)));
     // The VMI's end is read from this file, so it must not contain a log.
-    put(&mut container, "terminationMessagePath", json!(TERMINATION));
-    put(&mut container, "terminationMessagePolicy", json!("File"));
-    put(&mut container, "resources", resources::resources(vmi, machine, around));
-    put(&mut container, "securityContext", narrow(&CAPABILITIES));
-    put(&mut container, "volumeMounts", Value::Array(volumes.mounts.clone()));
-    put(&mut container, "volumeDevices", Value::Array(volumes.devices.clone()));
-    put(&mut container, "livenessProbe", probes::probe(vmi.spec.liveness_probe.as_ref()));
-    put(&mut container, "readinessProbe", probes::probe(vmi.spec.readiness_probe.as_ref()));
+    insert_unless_empty(&mut container, "terminationMessagePath", json!(TERMINATION));
+    insert_unless_empty(&mut container, "terminationMessagePolicy", json!("File"));
+    insert_unless_empty(&mut container, "resources", resources::resources(vmi, machine, around));
+    insert_unless_empty(&mut container, "securityContext", narrow(&CAPABILITIES));
+    insert_unless_empty(&mut container, "volumeMounts", Value::Array(volumes.mounts.clone()));
+    insert_unless_empty(&mut container, "volumeDevices", Value::Array(volumes.devices.clone()));
+    insert_unless_empty(&mut container, "livenessProbe", probes::probe(vmi.spec.liveness_probe.as_ref()));
+    insert_unless_empty(&mut container, "readinessProbe", probes::probe(vmi.spec.readiness_probe.as_ref()));
     Value::Object(container)
 }
 
 /// Puts a field in, unless there is nothing to say.
-fn put(fields: &mut Map<String, Value>, name: &str, value: Value) {
+fn insert_unless_empty(fields: &mut Map<String, Value>, name: &str, value: Value) {
     let nothing = match &value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),

@@ -9,7 +9,7 @@ use api::machine::network::Network;
 use api::machine::{Binding, Machine};
 use cluster_model::networks::{DEFAULT, WANTED, card, definition};
 use cluster_model::objects::{Key, Kind};
-use cluster_model::plan::OnNetwork;
+use cluster_model::plan::NetworkAttachment;
 use serde_json::{Map, Value, json};
 
 /// The annotations of the pod.
@@ -46,11 +46,11 @@ pub(super) fn annotations(machine: &Machine) -> Vec<(String, String)> {
 }
 
 /// The networks whose definitions may name a resource, of which the launcher gets a device.
-pub(crate) fn on_networks(machine: &Machine) -> Vec<OnNetwork> {
+pub(crate) fn on_networks(machine: &Machine) -> Vec<NetworkAttachment> {
     let each = machine.interfaces.iter().filter_map(|interface| match &interface.network {
         Network::Multus { name, .. } => {
             let (namespace, definition) = definition(name, &machine.namespace);
-            Some(OnNetwork {
+            Some(NetworkAttachment {
                 name: interface.name.clone(),
                 definition: Key::new(Kind::NetworkAttachmentDefinition, namespace, definition),
                 needs_device: interface.binding == Binding::Sriov,

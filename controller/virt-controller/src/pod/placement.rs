@@ -1,6 +1,6 @@
 //! Placement of the pod: the settings of the spec, and the requirements of a VMI on its node.
 
-use super::put;
+use super::insert_unless_empty;
 use api::machine::Machine;
 use api::machine::cpu::{Model, Policy};
 use api::machine::hyperv::LABEL as HYPERV;
@@ -17,13 +17,13 @@ pub(crate) fn placement(
 ) -> Map<String, Value> {
     let said = &vmi.spec;
     let mut spec = Map::new();
-    put(&mut spec, "nodeSelector", json!(selectors(vmi, machine, config)));
-    put(&mut spec, "affinity", affinity(said.affinity.as_ref(), machine, config));
-    put(&mut spec, "schedulerName", json!(said.scheduler_name));
-    put(&mut spec, "tolerations", json!(said.tolerations));
-    put(&mut spec, "topologySpreadConstraints", json!(said.topology_spread_constraints));
-    put(&mut spec, "priorityClassName", json!(said.priority_class_name));
-    put(&mut spec, "runtimeClassName", json!(config.runtime_class));
+    insert_unless_empty(&mut spec, "nodeSelector", json!(selectors(vmi, machine, config)));
+    insert_unless_empty(&mut spec, "affinity", affinity(said.affinity.as_ref(), machine, config));
+    insert_unless_empty(&mut spec, "schedulerName", json!(said.scheduler_name));
+    insert_unless_empty(&mut spec, "tolerations", json!(said.tolerations));
+    insert_unless_empty(&mut spec, "topologySpreadConstraints", json!(said.topology_spread_constraints));
+    insert_unless_empty(&mut spec, "priorityClassName", json!(said.priority_class_name));
+    insert_unless_empty(&mut spec, "runtimeClassName", json!(config.runtime_class));
     spec
 }
 
@@ -37,13 +37,13 @@ fn affinity(said: Option<&Value>, machine: &Machine, config: &Config) -> Value {
     let avoids = json!({"key": OBSOLETE_HOST_MODEL, "operator": "DoesNotExist"});
     let path = ["nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
     // A value that is not an affinity stays as it is: the API server refuses it when the pod is created.
-    let Some(terms) = path.into_iter().try_fold(&mut affinity, within) else { return affinity };
+    let Some(terms) = path.into_iter().try_fold(&mut affinity, field_or_insert) else { return affinity };
     if terms.is_null() || terms.as_array().is_some_and(Vec::is_empty) {
         *terms = json!([{}]);
     }
     // One of the terms has to hold: each avoids those nodes.
     for term in terms.as_array_mut().into_iter().flatten() {
-        let Some(expressions) = within(term, "matchExpressions") else { continue };
+        let Some(expressions) = field_or_insert(term, "matchExpressions") else { continue };
         let said = expressions.as_array().cloned().unwrap_or_default();
         *expressions = json!([said, vec![avoids.clone()]].concat());
     }
@@ -51,7 +51,7 @@ fn affinity(said: Option<&Value>, machine: &Machine, config: &Config) -> Value {
 }
 
 /// Field of an object, created if it is missing.
-fn within<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Value> {
+fn field_or_insert<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Value> {
     if value.is_null() {
         *value = json!({});
     }

@@ -23,9 +23,9 @@ pub(super) fn ports(machine: &Machine) -> Vec<Value> {
             continue;
         }
         let mut fields = Map::new();
-        super::put(&mut fields, "name", json!(name));
-        super::put(&mut fields, "containerPort", json!(port.number));
-        super::put(&mut fields, "protocol", json!(protocol));
+        super::insert_unless_empty(&mut fields, "name", json!(name));
+        super::insert_unless_empty(&mut fields, "containerPort", json!(port.number));
+        super::insert_unless_empty(&mut fields, "protocol", json!(protocol));
         found.push(Value::Object(fields));
     }
     found

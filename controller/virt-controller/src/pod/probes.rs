@@ -25,10 +25,10 @@ pub(super) fn probe(probe: Option<&Probe>) -> Value {
     };
     let mut fields = Map::new();
     if let Some(command) = question {
-        super::put(&mut fields, "exec", json!({"command": command}));
+        super::insert_unless_empty(&mut fields, "exec", json!({"command": command}));
     }
-    super::put(&mut fields, "httpGet", json!(probe.http_get));
-    super::put(&mut fields, "tcpSocket", json!(probe.tcp_socket));
+    super::insert_unless_empty(&mut fields, "httpGet", json!(probe.http_get));
+    super::insert_unless_empty(&mut fields, "tcpSocket", json!(probe.tcp_socket));
     for (name, value) in [
         ("initialDelaySeconds", probe.initial_delay_seconds),
         ("timeoutSeconds", timeout),
@@ -36,7 +36,7 @@ pub(super) fn probe(probe: Option<&Probe>) -> Value {
         ("successThreshold", probe.success_threshold),
         ("failureThreshold", probe.failure_threshold),
     ] {
-        super::put(&mut fields, name, json!(value));
+        super::insert_unless_empty(&mut fields, name, json!(value));
     }
     Value::Object(fields)
 }

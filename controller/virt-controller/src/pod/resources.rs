@@ -130,7 +130,7 @@ fn growing(machine: &Machine, claims: &BTreeMap<String, PersistentVolumeClaim>) 
 
 /// Memory of a VMI beyond the overhead of its devices: the reserved overhead of its spec, and programs of its
 /// probes.
-pub(super) fn beyond(vmi: &VirtualMachineInstance) -> u64 {
+pub(super) fn extra_memory(vmi: &VirtualMachineInstance) -> u64 {
     let memory = vmi.spec.domain.memory.as_ref();
     let reserved =
         memory.and_then(|memory| memory.reserved_overhead.as_ref()?.added_overhead.as_ref()?.bytes());
@@ -182,7 +182,7 @@ fn plugins(machine: &Machine) -> u64 {
 
 pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Value {
     let (config, automatic) = (around.config, around.limits);
-    let mut asked = PodResources::of(vmi);
+    let mut asked = PodResources::for_vmi(vmi);
     asked.memory(vmi, machine, config);
     asked.cpu(machine, config);
     if automatic.cpu && !asked.limits.contains_key("cpu") {
@@ -193,7 +193,7 @@ pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, around:
     }
     asked.disk(growing(machine, around.claims));
     asked.devices(machine, config);
-    asked.written(machine)
+    asked.render(machine)
 }
 
 /// Requests and limits of the pod, as in the spec and as computed.
@@ -207,7 +207,7 @@ struct PodResources<'a> {
 static NOTHING: BTreeMap<String, Quantity> = BTreeMap::new();
 
 impl<'a> PodResources<'a> {
-    fn of(vmi: &'a VirtualMachineInstance) -> PodResources<'a> {
+    fn for_vmi(vmi: &'a VirtualMachineInstance) -> PodResources<'a> {
         let said = vmi.spec.domain.resources.as_ref();
         let (said_requests, said_limits) =
             said.map_or((&NOTHING, &NOTHING), |said| (&said.requests, &said.limits));
@@ -226,7 +226,7 @@ impl<'a> PodResources<'a> {
     }
 
     fn memory(&mut self, vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) {
-        let all = overhead(machine, config, beyond(vmi));
+        let all = overhead(machine, config, extra_memory(vmi));
         let overcommits = vmi.spec.domain.resources.as_ref().and_then(|said| said.overcommit_guest_overhead);
         let beside = if overcommits == Some(true) { 0 } else { all };
         let guest = machine.memory.guest;
@@ -349,7 +349,7 @@ impl<'a> PodResources<'a> {
         }
     }
 
-    fn written(self, machine: &Machine) -> Value {
+    fn render(self, machine: &Machine) -> Value {
         let mut resources = json!({"requests": self.requests});
         if !self.limits.is_empty() {
             resources["limits"] = json!(self.limits);
@@ -518,7 +518,7 @@ mod tests {
         object["spec"]["domain"]["devices"]["autoattachPodInterface"] = Value::Null;
         let mut vmi: super::VirtualMachineInstance = api::wire::read(object).unwrap();
         let config = super::Config::default();
-        api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
+        api::defaults::apply(&mut vmi, &config.defaults_context(api::uuid::of_vm("web")));
         let mut machine = super::Machine::check_again(&vmi).unwrap();
         let mut more = machine.interfaces[0].clone();
         let before = super::overhead(&machine, &config, 0);

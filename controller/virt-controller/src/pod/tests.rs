@@ -6,7 +6,7 @@
 mod class;
 mod placement;
 
-use super::{Automatic, Surroundings, pod};
+use super::{AutomaticLimits, Surroundings, pod};
 use crate::sim;
 use api::machine::{Machine, Settings};
 use api::vmi::VirtualMachineInstance;
@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 pub(super) fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
-    limited(change, settings, image_volumes, Automatic::default())
+    limited(change, settings, image_volumes, AutomaticLimits::default())
 }
 
-fn limited(change: Value, settings: Value, image_volumes: bool, limits: Automatic) -> Value {
+fn limited(change: Value, settings: Value, image_volumes: bool, limits: AutomaticLimits) -> Value {
     let mut object = sim::vmi("web");
     object["metadata"]["uid"] = json!("5d307ca9-b3ef-428c-8861-06e72d69f223");
     cluster_model::plan::merge(&mut object, &change);
     let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
-    let config = Config::of(Some(&json!({"spec": settings.clone()})));
-    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
+    let config = Config::from_kubevirt(Some(&json!({"spec": settings.clone()})));
+    api::defaults::apply(&mut vmi, &config.defaults_context(api::uuid::of_vm("web")));
     // Plugins are registered there.
     let registers = settings["configuration"]["network"]["binding"].is_object();
     let settings = Settings::of_cluster(&json!({"spec": settings}));
@@ -196,7 +196,7 @@ fn a_vmi_with_file_systems_and_a_service_account() {
     // virt-handler finds the sockets by the pod alone.
     let mut pod = pod;
     pod["metadata"]["uid"] = json!("7d307ca9-b3ef-428c-8861-06e72d69f223");
-    let layout = ::virt_handler::pod::Layout::of(&::virt_handler::pod::Pod::read(&pod).unwrap()).unwrap();
+    let layout = ::virt_handler::pod::Layout::parse(&::virt_handler::pod::Pod::read(&pod).unwrap()).unwrap();
     assert_eq!(layout.filesystems.keys().collect::<Vec<_>>(), ["conf", "files", "injected", "kept", "keys"]);
     assert_eq!(layout.filesystems["conf"], "/var/run/kubevirt/virtiofs-containers/conf.sock");
 }
@@ -332,7 +332,7 @@ fn images_that_containers_hold_out() {
     // virt-handler finds them there by the pod alone.
     let layout = |mut pod: Value| {
         pod["metadata"]["uid"] = json!("7d307ca9-b3ef-428c-8861-06e72d69f223");
-        ::virt_handler::pod::Layout::of(&::virt_handler::pod::Pod::read(&pod).unwrap()).unwrap()
+        ::virt_handler::pod::Layout::parse(&::virt_handler::pod::Pod::read(&pod).unwrap()).unwrap()
     };
     let beside = layout(pod.clone()).beside;
     assert_eq!(beside.keys().collect::<Vec<_>>(), ["disk_1", "disk_2", "kernel-boot"]);
@@ -471,8 +471,8 @@ fn a_backup_program_freezes_the_guest_unless_somebody_does_not_want_it() {
         cluster_model::plan::merge(&mut object, &json!({"metadata": {"annotations": vmi}}));
         let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
         let object = json!({"metadata": {"annotations": kubevirt}});
-        let config = Config::of(Some(&object));
-        api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
+        let config = Config::from_kubevirt(Some(&object));
+        api::defaults::apply(&mut vmi, &config.defaults_context(api::uuid::of_vm("web")));
         let notes = super::labels::annotations(&vmi, &Machine::check_again(&vmi).unwrap(), &config);
         notes.into_iter().filter(|(key, _)| key.contains("velero")).collect::<BTreeMap<_, _>>()
     };

@@ -18,7 +18,7 @@
 //! to the launcher's folders or to other volumes.
 
 use super::volumes::Volumes;
-use super::{Surroundings, image_containers, put};
+use super::{Surroundings, image_containers, insert_unless_empty};
 use api::machine::{Filesystem, Machine, Volume};
 use cluster_model::config::Config;
 use cluster_model::launcher::VIRTIOFS;
@@ -48,7 +48,7 @@ pub(super) fn serve(
     let sockets = match &all.virtiofs_sockets {
         Some(sockets) => sockets.clone(),
         None => {
-            let sockets = all.shared("virtiofs-containers");
+            let sockets = all.add_shared_folder("virtiofs-containers");
             all.mount(&sockets, SOCKETS, false);
             all.virtiofs_sockets = Some(sockets.clone());
             sockets
@@ -60,13 +60,13 @@ pub(super) fn serve(
     let only_read = filesystem.is_readonly().then_some("--readonly");
     let command = [image_containers::HELPER, VIRTIOFS, socket.as_str(), "--", PROGRAM].into_iter().chain(own);
     let mut container = Map::new();
-    put(&mut container, "name", json!(names::dns_label(&format!("virtiofs-{name}"))));
-    put(&mut container, "image", json!(around.facts.launcher_image));
-    put(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
-    put(&mut container, "command", json!(command.chain(only_read).collect::<Vec<_>>()));
-    put(&mut container, "resources", resources(around.config, all.guaranteed));
-    put(&mut container, "securityContext", image_containers::security());
-    put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+    insert_unless_empty(&mut container, "name", json!(names::dns_label(&format!("virtiofs-{name}"))));
+    insert_unless_empty(&mut container, "image", json!(around.facts.launcher_image));
+    insert_unless_empty(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
+    insert_unless_empty(&mut container, "command", json!(command.chain(only_read).collect::<Vec<_>>()));
+    insert_unless_empty(&mut container, "resources", resources(around.config, all.guaranteed));
+    insert_unless_empty(&mut container, "securityContext", image_containers::security());
+    insert_unless_empty(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
     let mut mounts = vec![json!({"name": sockets, "mountPath": SOCKETS})];
     if injected.is_none() {
         let mut shared = json!({"name": name, "mountPath": SHARED});
@@ -75,7 +75,7 @@ pub(super) fn serve(
         }
         mounts.push(shared);
     }
-    put(&mut container, "volumeMounts", Value::Array(mounts));
+    insert_unless_empty(&mut container, "volumeMounts", Value::Array(mounts));
     all.virtiofs.push(Value::Object(container));
 }
 

@@ -83,7 +83,7 @@ impl Volumes {
     fn image(&mut self, image: &Image, way: &ImageAccess<'_>, around: &Surroundings<'_>) {
         self.pull_secrets.extend(image.pull_secret.clone().filter(|secret| !secret.is_empty()));
         if !around.image_volumes {
-            return image_containers::hold(self, &way.container, image, &way.held, around.config);
+            return image_containers::add_container(self, &way.container, image, &way.held, around.config);
         }
         let mut volume = json!({"image": {"reference": image.name}});
         if let Some(policy) = image.pull_policy.as_deref().filter(|policy| !policy.is_empty()) {
@@ -94,7 +94,7 @@ impl Volumes {
     }
 
     /// A folder that containers of the pod share.
-    pub(super) fn shared(&mut self, wanted: &str) -> String {
+    pub(super) fn add_shared_folder(&mut self, wanted: &str) -> String {
         let name = self.free(wanted);
         self.add(&name, json!({"emptyDir": {}}));
         name
@@ -191,9 +191,9 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
         guaranteed: super::resources::is_guaranteed(vmi),
         taken: vmi.spec.volumes.iter().map(|volume| volume.name.clone()).collect(),
     };
-    all.private = all.shared("private");
+    all.private = all.add_shared_folder("private");
     all.mount(&all.private.clone(), PRIVATE, false);
-    let sockets = all.shared("sockets");
+    let sockets = all.add_shared_folder("sockets");
     all.mount(&sockets, SOCKETS, false);
     if machine.memory.hugepage.is_some() {
         let name = all.free("hugepages");
@@ -238,7 +238,7 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
                 all.mount(name, &below("service-account"), true);
             }
             Volume::Sysprep { source } => all.files(name, source, false, &below("sysprep")),
-            Volume::NoCloud(seed) | Volume::ConfigDrive(seed) => secrets.extend(texts(seed)),
+            Volume::NoCloud(seed) | Volume::ConfigDrive(seed) => secrets.extend(seed_secrets(seed)),
             Volume::Empty { .. }
             | Volume::NoDisc
             | Volume::DownwardMetrics
@@ -275,7 +275,7 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
 }
 
 /// The secrets that hold texts of a seed.
-fn texts(seed: &CloudInit) -> impl Iterator<Item = String> + '_ {
+fn seed_secrets(seed: &CloudInit) -> impl Iterator<Item = String> + '_ {
     [&seed.user_data, &seed.network_data].into_iter().filter_map(|text| match text {
         Some(Text::Secret(name)) => Some(name.clone()),
         _ => None,

@@ -122,9 +122,9 @@ impl Polls {
     }
 
     /// Starts the requests that may start now.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn start_due(&mut self) {
         while self.running.len() < AT_ONCE {
-            let Some((key, uid, question)) = self.take() else { return };
+            let Some((key, uid, question)) = self.take_next() else { return };
             *self.of_namespace.entry(key.namespace.clone()).or_default() += 1;
             self.running.insert(key.clone(), uid.clone());
             let (connector, idle) = (Arc::clone(&self.connector), self.idle);
@@ -139,7 +139,7 @@ impl Polls {
     }
 
     /// Next question within the bounds: the oldest of the namespace that was served longest ago.
-    fn take(&mut self) -> Option<(Key, String, Question)> {
+    fn take_next(&mut self) -> Option<(Key, String, Question)> {
         let of = |key: &Key| self.of_namespace.get(&key.namespace).copied().unwrap_or(0);
         let may_begin = |key: &Key| of(key) < OF_NAMESPACE && !self.running.contains_key(key);
         let served = |key: &Key| self.served.get(&key.namespace).copied().unwrap_or(0);

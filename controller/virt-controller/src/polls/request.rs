@@ -42,12 +42,12 @@ pub(super) async fn ask(connector: &Arc<Connector>, question: &Question, idle: D
             // The error may contain text of the server.
             tracing::debug!("a poll failed: {}", fault.error.chain());
             let pause = fault.retry_after.and_then(|pause| SignedDuration::try_from(pause).ok());
-            (why(&fault), pause)
+            (classify(&fault), pause)
         })?
         .ok_or((NoAnswer::Nameless, None))
 }
 
-fn why(fault: &Fault) -> NoAnswer {
+fn classify(fault: &Fault) -> NoAnswer {
     match fault.kind {
         _ if is_barred(&fault.error) => NoAnswer::Barred,
         FaultKind::Unreachable | FaultKind::Cut => NoAnswer::Unreachable,
@@ -78,14 +78,14 @@ async fn image(
     let fine = &[200];
     let head = Request { idle, ..request(Method::HEAD, &to, accept.clone(), &scopes, fine) };
     let answer = send(&client, &base, head).await?;
-    if let Some(digest) = said(&answer) {
+    if let Some(digest) = digest_header(&answer) {
         return Ok(Some(digest));
     }
     let get = Request { idle, ..request(Method::GET, &to, accept, &scopes, fine) };
     let mut answer = send(&client, &base, get).await?;
     let document = body::short(&mut answer.response, DOCUMENT, Wait { idle, all: ALL }, "").await?;
     let digest = ring::digest::digest(&ring::digest::SHA256, &document);
-    Ok(Some(named(digest.as_ref())))
+    Ok(Some(format_digest(digest.as_ref())))
 }
 
 /// Base URL of a registry, with TLS. On a loopback address, which only tests and a registry on the node have,
@@ -102,7 +102,7 @@ async fn base(client: &Client<RegistryToken>, host: &str, idle: Duration) -> Res
 }
 
 /// The digest that a registry says, if that is one.
-fn said(answer: &Fetched) -> Option<String> {
+fn digest_header(answer: &Fetched) -> Option<String> {
     let said = answer.response.headers().get(DIGEST)?.to_str().ok()?.trim();
     crate::data_import_cron::is_image_digest(said).then(|| said.to_owned())
 }
@@ -140,12 +140,14 @@ async fn file(connector: &Arc<Connector>, url: &str, idle: Duration) -> Result<O
         _ => headers.get(header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok()),
     };
     let version = Validators::new(headers, size).version();
-    Ok(version.map(|version| named(ring::digest::digest(&ring::digest::SHA256, version.as_bytes()).as_ref())))
+    Ok(version.map(|version| {
+        format_digest(ring::digest::digest(&ring::digest::SHA256, version.as_bytes()).as_ref())
+    }))
 }
 
 // ── Both ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-fn named(digest: &[u8]) -> String {
+fn format_digest(digest: &[u8]) -> String {
     digest.iter().fold("sha256:".to_owned(), |mut text, byte| {
         // A text takes everything.
         let _ = write!(text, "{byte:02x}");

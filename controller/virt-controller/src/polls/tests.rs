@@ -18,7 +18,7 @@ fn key(namespace: &str, name: &str) -> Key {
 async fn asked(question: Question, addresses: Addresses) -> Answer {
     let mut polls = polls(addresses);
     polls.ask(key("n", "a"), "1".into(), question);
-    polls.begin();
+    polls.start_due();
     polls.next().await.unwrap().answer
 }
 
@@ -234,8 +234,8 @@ async fn a_server_in_plain_http_is_told_apart_from_one_with_a_bad_certificate() 
     };
     let url = format!("https://{}/a", plain());
     assert_eq!(file(url).await, Err((NoAnswer::Plain, None)));
-    assert!(NoAnswer::Plain.sentence().contains("insecureRegistries of the CDIConfig"));
-    assert!(!NoAnswer::Plain.passes(), "another try does not help");
+    assert!(NoAnswer::Plain.description().contains("insecureRegistries of the CDIConfig"));
+    assert!(!NoAnswer::Plain.is_transient(), "another try does not help");
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn a_namespace_whose_servers_hang_holds_up_itself_alone() {
         polls.ask(key("bad", &number.to_string()), "1".into(), Question::File(silent.url("/a")));
     }
     polls.ask(key("good", "a"), "1".into(), Question::File(good.url("/a")));
-    polls.begin();
+    polls.start_due();
     assert_eq!((polls.running.len(), polls.waiting.len()), (OF_NAMESPACE + 1, 18));
     let first = polls.next().await.unwrap();
     assert_eq!(first.key, key("good", "a"));
@@ -259,7 +259,7 @@ async fn a_namespace_whose_servers_hang_holds_up_itself_alone() {
     }
     while polls.are_running() {
         assert!(polls.next().await.unwrap().answer.is_err());
-        polls.begin();
+        polls.start_due();
         assert!(polls.running.len() <= OF_NAMESPACE);
     }
     assert!(polls.waiting.is_empty() && polls.of_namespace.is_empty() && polls.by_task.is_empty());
@@ -280,7 +280,7 @@ async fn the_next_poll_is_one_of_the_namespace_that_was_served_longest_ago() {
     }
     asks(&mut polls, "good", "a");
     asks(&mut polls, "good", "b");
-    polls.begin();
+    polls.start_due();
     assert_eq!(polls.running.len(), AT_ONCE);
     let count = |polls: &Polls, namespace: &str| {
         polls.running.keys().filter(|key| key.namespace == namespace).count()
@@ -289,12 +289,12 @@ async fn the_next_poll_is_one_of_the_namespace_that_was_served_longest_ago() {
     // Whichever ends: the good one, which was served as long ago as they were, does not wait for all that the crowd asked before.
     for _ in 0..AT_ONCE {
         polls.next().await.unwrap();
-        polls.begin();
+        polls.start_due();
     }
     assert!(!polls.waiting.iter().any(|(key, ..)| key.namespace == "good"), "both have begun");
     while polls.are_running() {
         polls.next().await;
-        polls.begin();
+        polls.start_due();
     }
     assert!(polls.served.is_empty());
 }

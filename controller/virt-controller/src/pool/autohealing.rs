@@ -47,7 +47,7 @@ pub(crate) fn observe(world: &mut World, namespace: &str, name: &str, now: Times
 }
 
 /// VMs to replace now. The plan looks again at the time when the next one is due.
-pub(super) fn ill<'a>(
+pub(super) fn vms_to_replace<'a>(
     world: &World,
     alive: &[&'a VirtualMachine],
     healing: &Autohealing,
@@ -73,8 +73,8 @@ pub(super) fn ill<'a>(
             stamp(vm, Some(now), plan);
             now
         });
-        let left = left(world, vm, healing).and_then(|left| now.checked_add(left).ok());
-        match until(began, healing).zip(left).map(|(noted, seen)| noted.max(seen)) {
+        let left = remaining_time(world, vm, healing).and_then(|left| now.checked_add(left).ok());
+        match replacement_time(began, healing).zip(left).map(|(noted, seen)| noted.max(seen)) {
             Some(time) if time <= now => ill.push(*vm),
             Some(time) => plan.look_again(time),
             None => {}
@@ -98,7 +98,7 @@ pub(super) fn healed<'a>(
     }
     let is_ill = |vm: &VirtualMachine| ill.iter().any(|ill| std::ptr::eq(*ill, vm));
     let end = |vm: &VirtualMachine| -> Option<Timestamp> {
-        until(vm.metadata.creation_timestamp.as_deref()?.parse().ok()?, healing)
+        replacement_time(vm.metadata.creation_timestamp.as_deref()?.parse().ok()?, healing)
     };
     let waits = |vm: &&&VirtualMachine| !super::is_ready(vm) && !is_ill(vm);
     let ends = alive.iter().filter(waits).filter_map(|vm| end(vm));
@@ -139,12 +139,12 @@ fn is_failing(vm: &VirtualMachine) -> bool {
 }
 
 /// Time at which a VM that fails since `began` is replaced.
-fn until(began: Timestamp, healing: &Autohealing) -> Option<Timestamp> {
+fn replacement_time(began: Timestamp, healing: &Autohealing) -> Option<Timestamp> {
     began.checked_add(least(healing)).ok()
 }
 
 /// Time that this process has to see a VM fail yet. `None` if that is longer than any time.
-fn left(world: &World, vm: &VirtualMachine, healing: &Autohealing) -> Option<SignedDuration> {
+fn remaining_time(world: &World, vm: &VirtualMachine, healing: &Autohealing) -> Option<SignedDuration> {
     let seen = seen_since(world, vm).map_or(Duration::ZERO, |since| world.uptime.saturating_sub(since));
     let left = least(healing).checked_sub(SignedDuration::try_from(seen).ok()?)?;
     Some(left.max(SignedDuration::ZERO))

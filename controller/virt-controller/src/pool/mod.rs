@@ -28,7 +28,7 @@ mod update;
 
 pub(crate) use autohealing::observe;
 
-use super::replicas::{AT_ONCE, condition, put, text_of};
+use super::replicas::{AT_ONCE, condition, set_count, text_of};
 use api::fault::Fault;
 use api::meta::ObjectMeta;
 use api::pool::{self, SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
@@ -74,26 +74,26 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         vm.metadata.deletion_timestamp.is_some() || spec.selector.matches(&vm.metadata.labels)
     });
     let mut trouble = None;
-    match Pool::of(object, spec, unread) {
+    match Pool::parse(object, spec, unread) {
         Err(why) => trouble = Some(why),
         Ok(pool) => {
             for vm in strangers.iter().take(AT_ONCE) {
-                let_go(vm, uid, &mut plan);
+                release_vm(vm, uid, &mut plan);
             }
             if !paused {
-                trouble = pool.keep(world, &ours, failed, now, &mut plan);
+                trouble = pool.scale(world, &ours, failed, now, &mut plan);
             }
         }
     }
     let trouble = failed.map(|failed| ("FailedScaleOut", failed.message.clone())).or(trouble);
-    say(object, &ours, paused, trouble, now, &mut plan);
+    write_status(object, &ours, paused, trouble, now, &mut plan);
     plan
 }
 
 impl<'a> Pool<'a> {
     /// A pool that can be looked after, or why it cannot.
     /// `unread`: fields of its spec that cannot be read. The remaining spec is not the requested one.
-    fn of(object: &'a Plain, spec: Spec, unread: Vec<Fault>) -> Result<Pool<'a>, PoolProblem> {
+    fn parse(object: &'a Plain, spec: Spec, unread: Vec<Fault>) -> Result<Pool<'a>, PoolProblem> {
         let invalid = |why: String| ("InvalidSpec", why);
         if let Some(fault) = unread.into_iter().chain(pool::faults(&spec)).next() {
             return Err(invalid(fault.to_string()));
@@ -105,13 +105,13 @@ impl<'a> Pool<'a> {
         if spec.selector.is_empty() || !spec.selector.matches(&labels) {
             return Err(invalid("spec.selector: selector does not match labels.".to_owned()));
         }
-        let template = Template::of(object.meta(), made.clone(), spec.name_generation.clone());
+        let template = Template::new(object.meta(), made.clone(), spec.name_generation.clone());
         let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
         Ok(Pool { object, spec, template, wanted })
     }
 
     /// Brings the VMs to their number and to their template.
-    fn keep(
+    fn scale(
         &self,
         world: &World,
         ours: &[&VirtualMachine],
@@ -122,7 +122,7 @@ impl<'a> Pool<'a> {
         let (alive, going): (Vec<&VirtualMachine>, Vec<_>) =
             ours.iter().copied().partition(|vm| vm.metadata.deletion_timestamp.is_none());
         if let Some(healing) = &self.spec.autohealing {
-            let ill = autohealing::ill(world, &alive, healing, now, plan);
+            let ill = autohealing::vms_to_replace(world, &alive, healing, now, plan);
             // The default is one, because the disks of a VM are deleted with it.
             let said = self.spec.max_unavailable.as_ref();
             let most = said.and_then(|said| max_unavailable(Some(said), self.wanted)).unwrap_or(1);
@@ -159,16 +159,16 @@ impl<'a> Pool<'a> {
         let meta = self.object.meta();
         let namespace = meta.namespace.clone().unwrap_or_default();
         let taken: BTreeSet<&str> =
-            world.vms.within(&namespace).filter_map(|vm| vm.metadata.name.as_deref()).collect();
+            world.vms.in_namespace(&namespace).filter_map(|vm| vm.metadata.name.as_deref()).collect();
         let revision = self.template.revision(ours);
-        self.template.keep(&revision, &self.object.object, plan);
+        self.template.create_revision(&revision, &self.object.object, plan);
         let free = (0..).filter(|number| !taken.contains(self.template.name(*number).as_str()));
         for number in free.take(missing.min(AT_ONCE)) {
             let vm = self.template.vm(number, &revision);
             let name = self.template.name(number);
             let message = format!("Created VM {namespace}/{name}");
             plan.create(Key::new(Kind::VirtualMachine, &*namespace, name), vm.write());
-            plan.tell(Kind::VirtualMachinePool, meta, false, "SuccessfulCreate", message);
+            plan.record_event(Kind::VirtualMachinePool, meta, false, "SuccessfulCreate", message);
         }
     }
 
@@ -178,7 +178,7 @@ impl<'a> Pool<'a> {
         alive: &[&VirtualMachine],
         plan: &mut Plan,
     ) -> Option<PoolProblem> {
-        let chosen = selection::chosen(policy, &self.template, alive);
+        let chosen = selection::select(policy, &self.template, alive);
         let excess = alive.len() - self.wanted;
         for vm in chosen.iter().take(excess.min(AT_ONCE)) {
             self.delete(vm, plan);
@@ -202,7 +202,7 @@ impl<'a> Pool<'a> {
             vm.metadata.uid.as_deref().unwrap_or_default()
         );
         plan.delete(at, &vm.metadata);
-        plan.tell(Kind::VirtualMachinePool, self.object.meta(), false, "SuccessfulDelete", message);
+        plan.record_event(Kind::VirtualMachinePool, self.object.meta(), false, "SuccessfulDelete", message);
     }
 }
 
@@ -221,14 +221,14 @@ fn require_unchanged(world: &World, vm: &VirtualMachine, plan: &mut Plan) {
     };
     plan.steps.push(unchanged(Kind::VirtualMachine, &vm.metadata));
     let Some(vmi) = world.vmis.get(&at.namespace, &at.name) else {
-        return plan.steps.push(Step::Absent { key: at, of: None });
+        return plan.steps.push(Step::RequireAbsent { key: at, of: None });
     };
     plan.steps.push(unchanged(Kind::VirtualMachineInstance, &vmi.metadata));
-    if let Some(own) = LauncherPods::of(vmi) {
+    if let Some(own) = LauncherPods::for_vmi(vmi) {
         let pods = world.launcher_pods(&own);
         plan.steps.extend(pods.iter().map(|pod| unchanged(Kind::Pod, &pod.meta)));
         if pods.is_empty() {
-            plan.steps.extend(own.keys().map(|key| Step::Absent { key, of: Some(own.clone()) }));
+            plan.steps.extend(own.keys().map(|key| Step::RequireAbsent { key, of: Some(own.clone()) }));
         }
     }
     for name in claims_of(vmi) {
@@ -240,7 +240,7 @@ fn require_unchanged(world: &World, vm: &VirtualMachine, plan: &mut Plan) {
 }
 
 /// A VM leaves the pool, and stays.
-fn let_go(vm: &VirtualMachine, uid: &str, plan: &mut Plan) {
+fn release_vm(vm: &VirtualMachine, uid: &str, plan: &mut Plan) {
     let mut free = vm.clone();
     free.metadata.owner_references.retain(|owner| owner.uid != uid);
     plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &free.write(), true);
@@ -256,7 +256,7 @@ fn is_ready(vm: &VirtualMachine) -> bool {
 }
 
 /// Status before all steps, so that an event about a pause is sent once.
-fn say(
+fn write_status(
     object: &Plain,
     ours: &[&VirtualMachine],
     paused: bool,
@@ -271,8 +271,8 @@ fn say(
     };
     let (was_paused, was_in_trouble) = (has("ReplicaPaused"), has("ReplicaFailure"));
     let status = &mut next["status"];
-    put(status, "replicas", ours.len());
-    put(status, "readyReplicas", ours.iter().filter(|vm| is_ready(vm)).count());
+    set_count(status, "replicas", ours.len());
+    set_count(status, "readyReplicas", ours.iter().filter(|vm| is_ready(vm)).count());
     if let Some(selector) = text_of(&object.object["spec"]["selector"]) {
         status["labelSelector"] = Value::from(selector);
     }
@@ -288,7 +288,7 @@ fn say(
     let done = std::mem::take(&mut plan.steps);
     plan.update(Kind::VirtualMachinePool, object.meta(), &object.object, &next, true);
     let mut tell = |warning, reason, message: &str| {
-        plan.tell(Kind::VirtualMachinePool, object.meta(), warning, reason, message);
+        plan.record_event(Kind::VirtualMachinePool, object.meta(), warning, reason, message);
     };
     match (was_paused, paused) {
         (false, true) => tell(false, "SuccessfulPaused", "Pool is paused"),

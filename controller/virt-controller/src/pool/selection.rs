@@ -10,13 +10,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The VMs that a policy takes, in its order.
-pub(super) fn chosen<'a>(
+pub(super) fn select<'a>(
     policy: Option<&SelectionPolicy>,
     template: &Template,
     vms: &[&'a VirtualMachine],
 ) -> Vec<&'a VirtualMachine> {
     let mut chosen: Vec<&VirtualMachine> =
-        vms.iter().copied().filter(|vm| policy.is_none_or(|policy| takes(policy, vm))).collect();
+        vms.iter().copied().filter(|vm| policy.is_none_or(|policy| selects_vm(policy, vm))).collect();
     let number = |vm: &VirtualMachine| template.number(vm).unwrap_or_default();
     // Times as text sort in their order, and a VM without a time comes first.
     let age = |vm: &VirtualMachine| vm.metadata.creation_timestamp.clone();
@@ -35,7 +35,7 @@ pub(super) fn chosen<'a>(
 }
 
 /// The selectors of a policy take a VM: they look at the VMI that it would have.
-fn takes(policy: &SelectionPolicy, vm: &VirtualMachine) -> bool {
+fn selects_vm(policy: &SelectionPolicy, vm: &VirtualMachine) -> bool {
     let Some(selectors) = &policy.selectors else { return true };
     let none = BTreeMap::new();
     let template = vm.spec.template.as_ref();

@@ -38,7 +38,7 @@ pub(super) struct Sums {
 
 impl Sums {
     /// Checksums in the annotation of a VM, if they are of today's rule.
-    pub(super) fn of(vm: &VirtualMachine) -> Option<Sums> {
+    pub(super) fn from_vm(vm: &VirtualMachine) -> Option<Sums> {
         let noted = RULE.read(vm.metadata.annotations.get(SUMS)?)?;
         let mut parts = noted.split('.').map(str::to_owned);
         Some(Sums { all: parts.next()?, vmi: parts.next()?, disks: parts.next()? })
@@ -50,7 +50,7 @@ impl Sums {
 }
 
 impl Template {
-    pub(super) fn of(
+    pub(super) fn new(
         pool: &ObjectMeta,
         made: api::pool::Template,
         names: Option<NameGeneration>,
@@ -81,7 +81,7 @@ impl Template {
     /// The name of the ControllerRevision with this state of the pool: the one that VMs name already, else one after the
     /// generation, which also rises with the number of VMs.
     pub(super) fn revision(&self, ours: &[&VirtualMachine]) -> String {
-        let is_this = |vm: &&&VirtualMachine| Sums::of(vm).is_some_and(|sums| sums.all == self.sums.all);
+        let is_this = |vm: &&&VirtualMachine| Sums::from_vm(vm).is_some_and(|sums| sums.all == self.sums.all);
         let known = ours.iter().filter(is_this).find_map(|vm| vm.metadata.labels.get(REVISION));
         let known = known.filter(|name| names::is_name(name)).cloned();
         known.unwrap_or_else(|| {
@@ -91,7 +91,7 @@ impl Template {
     }
 
     /// Creates the ControllerRevision of the pool, if it does not exist.
-    pub(super) fn keep(&self, revision: &str, pool: &Value, plan: &mut Plan) {
+    pub(super) fn create_revision(&self, revision: &str, pool: &Value, plan: &mut Plan) {
         let at = Key::new(
             Kind::ControllerRevision,
             self.pool.namespace.clone().unwrap_or_default(),
@@ -155,7 +155,7 @@ impl Template {
     }
 
     /// A VM whose state of the template is not known, noted as one of this template.
-    pub(super) fn noted(&self, vm: &VirtualMachine) -> VirtualMachine {
+    pub(super) fn with_checksums(&self, vm: &VirtualMachine) -> VirtualMachine {
         let mut next = vm.clone();
         next.metadata.annotations.insert(SUMS.to_owned(), self.sums.text());
         next
@@ -165,7 +165,7 @@ impl Template {
     /// when the VM was written.
     pub(super) fn updated(&self, vm: &VirtualMachine, number: usize, revision: &str) -> VirtualMachine {
         let made = self.vm(number, revision);
-        let was = Sums::of(vm);
+        let was = Sums::from_vm(vm);
         let mut next = vm.clone();
         metadata::update(&mut next.metadata, made.metadata);
         next.spec = made.spec;

@@ -279,7 +279,7 @@ fn a_pool_that_is_paused_does_nothing() {
     sim.change(&key, json!({"spec": {"paused": false}}));
     sim.settle();
     assert_eq!((names(&sim), sim.condition(&key, "ReplicaPaused")), (vec!["web-0".to_owned()], None));
-    sim.later(60);
+    sim.advance(60);
     sim.settle();
     let told = sim.reasons();
     for reason in ["SuccessfulPaused", "SuccessfulResume"] {
@@ -336,7 +336,7 @@ fn template(spec: Value) -> Template {
     let made = wire::read(json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})).unwrap();
     let names = json!({"appendIndexToConfigMapRefs": true, "appendIndexToSecretRefs": true});
     let meta = wire::read(json!({"namespace": "n", "name": "web", "uid": "1", "generation": 1})).unwrap();
-    Template::of(&meta, made, Some(wire::read(names).unwrap()))
+    Template::new(&meta, made, Some(wire::read(names).unwrap()))
 }
 
 #[test]
@@ -470,11 +470,11 @@ fn a_policy_says_which_vms_come_first() {
         ),
     ] {
         let read: SelectionPolicy = wire::read(policy.clone()).unwrap();
-        let chosen = selection::chosen(Some(&read), &template, &all);
+        let chosen = selection::select(Some(&read), &template, &all);
         let names: Vec<&str> = chosen.iter().filter_map(|vm| vm.metadata.name.as_deref()).collect();
         assert_eq!(names, expected, "{policy}");
     }
-    let last = selection::chosen(None, &template, &all).pop().unwrap();
+    let last = selection::select(None, &template, &all).pop().unwrap();
     assert_eq!(last.metadata.name.as_deref(), Some("web-1"), "one that serves goes last");
 }
 
@@ -542,7 +542,7 @@ fn what_fails_to_start_is_replaced_when_it_has_failed_long_enough() {
         let vm = sim.world.vms.get("n", "web-0").unwrap();
         let healing: Autohealing = wire::read(healing).unwrap();
         let mut plan = Plan::default();
-        let ill = autohealing::ill(&sim.world, &[vm], &healing, sim.now, &mut plan);
+        let ill = autohealing::vms_to_replace(&sim.world, &[vm], &healing, sim.now, &mut plan);
         assert_eq!(ill.len(), usize::from(is_ill), "{said:?} {seen}");
         let again = again.map(|seconds| sim.now.checked_add(SignedDuration::from_secs(seconds)).unwrap());
         assert_eq!((plan.again, !plan.steps.is_empty()), (again, writes), "{said:?} {seen}");
@@ -562,7 +562,7 @@ fn what_fails_everywhere_takes_the_disks_of_one_vm_after_the_other() {
         sim.settle();
         sees(&mut sim, 20 * 60);
         sim.settle();
-        sim.later(20 * 60);
+        sim.advance(20 * 60);
         let gone = |sim: &Sim, now| {
             let plan = super::decide(&sim.world, "n", "web", now);
             let keys = plan.steps.iter().filter_map(|step| match step {

@@ -38,42 +38,43 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
     let mut room = most.saturating_sub(unavailable);
     // True if the VMI may be replaced now. A VMI that is not serving may always be.
     let mut may = |vmi: &VirtualMachineInstance| {
-        let serves = serves(vmi);
+        let serves = is_ready(vmi);
         let is_permitted = !serves || room > 0;
         room -= usize::from(serves && is_permitted);
         is_permitted
     };
-    let mut done = Done { plan, changed: 0, left: revisions(ours) };
+    let mut done = UpdateCounts { plan, changed: 0, left: revisions(ours) };
     let current = pool.template.revision(ours);
-    let outdated = |vm: &VirtualMachine| Sums::of(vm).is_some_and(|sums| sums.all != pool.template.sums.all);
+    let outdated =
+        |vm: &VirtualMachine| Sums::from_vm(vm).is_some_and(|sums| sums.all != pool.template.sums.all);
     if alive.iter().any(|vm| outdated(vm)) {
-        pool.template.keep(&current, &pool.object.object, done.plan);
+        pool.template.create_revision(&current, &pool.object.object, done.plan);
     }
-    for vm in selection::chosen(policy.as_ref(), &pool.template, &alive) {
+    for vm in selection::select(policy.as_ref(), &pool.template, &alive) {
         if done.changed >= AT_ONCE {
             break;
         }
         let Some(number) = pool.template.number(vm) else { continue };
-        if Sums::of(vm).is_none() {
-            let next = pool.template.noted(vm);
+        if Sums::from_vm(vm).is_none() {
+            let next = pool.template.with_checksums(vm);
             done.plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
             done.changed += 1;
             continue;
         }
         let vmi = run_of(world, vm).filter(|vmi| vmi.metadata.deletion_timestamp.is_none());
-        let keeps_disks = Sums::of(vm).is_none_or(|sums| sums.disks == pool.template.sums.disks);
+        let keeps_disks = Sums::from_vm(vm).is_none_or(|sums| sums.disks == pool.template.sums.disks);
         if let Some(vmi) = vmi.filter(|_| is_proactive && deletes && !keeps_disks) {
             if may(vmi) {
                 pool.delete(vm, done.plan);
-                done.leaves(vm);
+                done.uncount_revision(vm);
             }
             continue;
         }
         if outdated(vm) {
             let next = pool.template.updated(vm, number, &current);
             done.plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
-            done.tell(pool, "SuccessfulUpdate", format!("Updated VM {}", name(vm)));
-            done.leaves(vm);
+            done.record_event(pool, "SuccessfulUpdate", format!("Updated VM {}", name(vm)));
+            done.uncount_revision(vm);
             continue;
         }
         let Some(vmi) = vmi.filter(|_| is_proactive) else { continue };
@@ -83,7 +84,11 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
         if revision::is_outdated(vm, vmi) {
             if may(vmi) {
                 restart(vm, vmi, done.plan);
-                done.tell(pool, "SuccessfulDelete", format!("Restarted VM {} to update its VMI", name(vm)));
+                done.record_event(
+                    pool,
+                    "SuccessfulDelete",
+                    format!("Restarted VM {} to update its VMI", name(vm)),
+                );
                 done.changed += 1;
             }
         } else if let Some(label) = vm.metadata.labels.get(REVISION)
@@ -101,20 +106,20 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
 }
 
 /// Progress of this update.
-struct Done<'a, 'b> {
+struct UpdateCounts<'a, 'b> {
     plan: &'a mut Plan,
     changed: usize,
     /// Number of VMs that still name each ControllerRevision.
     left: std::collections::BTreeMap<&'b str, usize>,
 }
 
-impl Done<'_, '_> {
-    fn tell(&mut self, pool: &Pool<'_>, reason: &'static str, message: String) {
-        self.plan.tell(Kind::VirtualMachinePool, pool.object.meta(), false, reason, message);
+impl UpdateCounts<'_, '_> {
+    fn record_event(&mut self, pool: &Pool<'_>, reason: &'static str, message: String) {
+        self.plan.record_event(Kind::VirtualMachinePool, pool.object.meta(), false, reason, message);
     }
 
     /// A VM does not name its ControllerRevision any more.
-    fn leaves(&mut self, vm: &VirtualMachine) {
+    fn uncount_revision(&mut self, vm: &VirtualMachine) {
         self.changed += 1;
         if let Some(count) =
             vm.metadata.labels.get(REVISION).and_then(|name| self.left.get_mut(name.as_str()))
@@ -130,10 +135,10 @@ fn run_of<'a>(world: &'a World, vm: &VirtualMachine) -> Option<&'a VirtualMachin
     world.vmis.get(&at.namespace, &at.name).filter(|vmi| is_of(vm, vmi))
 }
 
-fn serves(vmi: &VirtualMachineInstance) -> bool {
+fn is_ready(vmi: &VirtualMachineInstance) -> bool {
     let conditions = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
     vmi.metadata.deletion_timestamp.is_none()
-        && cluster_model::conditions::is(conditions, &vmi::ConditionType::Ready)
+        && cluster_model::conditions::is_true(conditions, &vmi::ConditionType::Ready)
 }
 
 /// True if the VM's VMI is stopped and is started again, without a pending request.
@@ -164,7 +169,7 @@ fn is_unavailable(world: &World, vm: &VirtualMachine) -> bool {
     vm.metadata.deletion_timestamp.is_some()
         || is_asked(vm)
         || match run_of(world, vm) {
-            Some(vmi) => !serves(vmi),
+            Some(vmi) => !is_ready(vmi),
             None => matches!(vm.run_strategy(), RunStrategy::Always | RunStrategy::RerunOnFailure),
         }
 }

@@ -14,10 +14,10 @@ use cluster_client::certificate;
 use cluster_client::lease::Lease;
 use cluster_client::watch;
 use cluster_model::claimed::{ClaimedDevice, PCI, TellDevices};
-use cluster_model::issue::{ForPod, Holder, Issue, IssueKey, KeyChange, Signer, Usage};
-use cluster_model::objects::rights::{follow, names};
+use cluster_model::issue::{Holder, Issue, IssueKey, KeyChange, PodCertificateIssue, Signer, Usage};
+use cluster_model::objects::rights::{names, watch_rights};
 use cluster_model::objects::{API_CERTIFICATE, Attempt, Home, LEASE, LauncherPods, followed_by};
-use cluster_model::plan::{EventRecord, Mounts, OnNetwork, Plan};
+use cluster_model::plan::{EventRecord, Mounts, NetworkAttachment, Plan};
 use cluster_model::uploads::{BUNDLE, SIGNING_KEY};
 use jiff::Timestamp;
 use kit::ApiServer;
@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 
 /// An installation from its first object to its end, and what it looks after meanwhile.
 fn history() -> Sim {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     let installation = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     for key in [installation.clone(), cluster_model::objects::certificates(&sim.world)] {
         let plan = decide(&sim.world, &key, sim.now);
@@ -81,7 +81,7 @@ fn history() -> Sim {
         if sim.objects.contains_key(&server) {
             break;
         }
-        sim.later(30);
+        sim.advance(30);
     }
     worker_ends(&mut sim, &server, Some(Stage::Done));
     sim.settle();
@@ -98,7 +98,7 @@ fn history() -> Sim {
     let cron = json!({"metadata": {"namespace": "n", "name": "images"}, "spec": spec});
     let cron = sim.put(Kind::DataImportCron, cron);
     for digits in ["0a", "0b"] {
-        sim.later(60);
+        sim.advance(60);
         image_is(&mut sim, &cron, Ok(&format!("sha256:{}", digits.repeat(32))));
         sim.settle();
         let name = format!("os-{}", digits.repeat(6));
@@ -204,7 +204,7 @@ fn history() -> Sim {
     sim.change(&installation, json!({"spec": {"imagePullSecrets": [{"name": "key"}]}}));
     sim.settle();
     // Days pass: the node is silent, certificates are made anew.
-    sim.later(6 * 24 * 3600);
+    sim.advance(6 * 24 * 3600);
     sim.settle();
     // The installation goes, and is wanted again.
     sim.delete(&installation);
@@ -249,7 +249,7 @@ async fn measures() -> BTreeSet<Right> {
     let server = ApiServer::default();
     assert!(
         serve::authentication::Gate::new(server.client())
-            .may_read(
+            .check_access(
                 &kit::monitors_request(),
                 serve::transport::Peer::of(std::net::Ipv4Addr::LOCALHOST.into())
             )
@@ -263,11 +263,11 @@ async fn measures() -> BTreeSet<Right> {
 async fn every_right_is_used_and_no_other() {
     let mut used = history().used;
     used.extend(
-        followed_by(Program::Controller, &Home::default()).iter().flat_map(|which| follow(which.kind)),
+        followed_by(Program::Controller, &Home::default()).iter().flat_map(|which| watch_rights(which.kind)),
     );
     used.extend(lease().await);
     used.extend(measures().await);
-    assert_eq!(used, each(Program::Controller).collect());
+    assert_eq!(used, all_rights(Program::Controller).collect());
 }
 
 /// Secrets, webhooks and their like are followed one by one: a list of all would take a right to all.
@@ -282,10 +282,10 @@ async fn a_kind_is_followed_by_two_rights_and_few_objects_by_their_names() {
             matches!(seen.recv().await, Some(watch::WatchMessage::Listed(of, _)) if of == kind)
                 || kind_is_named(kind)
         );
-        server.until_used(&follow(kind).into()).await;
+        server.until_used(&watch_rights(kind).into()).await;
         task.abort();
         server.kept_to(Program::Controller);
-        assert_eq!(server.rights(), follow(kind).into());
+        assert_eq!(server.rights(), watch_rights(kind).into());
     }
 }
 
@@ -304,16 +304,16 @@ fn a_step_may_be_done_only_with_the_names_that_are_declared() {
             change: json!({}),
             part: None,
         };
-        assert!(ours.iter().all(|name| permits(&step(name))), "{kind:?}");
-        assert!(!permits(&step("another")), "{kind:?}");
+        assert!(ours.iter().all(|name| permits_step(&step(name))), "{kind:?}");
+        assert!(!permits_step(&step("another")), "{kind:?}");
     }
     let mut stranger = issue("another", Some("1"), None);
-    assert!(!permits(&Step::Issue(stranger.clone())));
+    assert!(!permits_step(&Step::Issue(stranger.clone())));
     stranger.key.name = API_CERTIFICATE.into();
-    assert!(permits(&Step::Issue(stranger.clone())));
+    assert!(permits_step(&Step::Issue(stranger.clone())));
     let key = Key::new(Kind::Secret, "kubevirt", "another");
     stranger.signer = Some(Signer { key, name: "authority".into(), hosts: Vec::new(), usage: Usage::Server });
-    assert!(!permits(&Step::Issue(stranger)), "who signs is read");
+    assert!(!permits_step(&Step::Issue(stranger)), "who signs is read");
 }
 
 fn issue(name: &str, version: Option<&str>, signer: Option<Signer>) -> Issue {
@@ -349,7 +349,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     let patch = |part| Step::Patch { key: pod.clone(), version: "1".into(), change: json!({}), part };
     let owner = ObjectMeta { name: Some("web".into()), uid: Some("1".into()), ..ObjectMeta::default() };
     let owned = json!({"metadata": {"name": "web", "ownerReferences": [owner::reference(Kind::VirtualMachineInstance, &owner)]}});
-    let for_pod = ForPod {
+    let for_pod = PodCertificateIssue {
         key: Key::new(Kind::Secret, "n", "cdi-upload-web"),
         installation: "kubevirt".into(),
         owner: owner::reference(Kind::PersistentVolumeClaim, &owner),
@@ -391,20 +391,24 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         Step::CreateOnNetworks {
             key: pod.clone(),
             object: owned.clone(),
-            networks: vec![OnNetwork { name: "lan".into(), definition: lan.clone(), needs_device: true }],
+            networks: vec![NetworkAttachment {
+                name: "lan".into(),
+                definition: lan.clone(),
+                needs_device: true,
+            }],
         },
-        Step::TellDevices(telling),
+        Step::RecordDevices(telling),
         Step::Patch { key: pod.clone(), version: "1".into(), change: owned, part: None },
         patch(None),
         patch(Some("status")),
         Step::Delete { key: pod.clone(), uid: "1".into() },
         Step::Evict { key: pod.clone(), uid: "1".into() },
-        Step::DeleteOf { key: Key::new(Kind::Secret, "n", "cdi-upload-web"), owner: "1".into() },
-        Step::DeleteOf { key: Key::new(Kind::Service, "n", "cdi-upload-web"), owner: "1".into() },
-        Step::Absent { key: Key::new(Kind::Pod, "n", "other"), of: None },
-        Step::Present { key: pod.clone(), uid: "1".into() },
-        Step::NoPodOf { namespace: "n".into(), vmis: vec![LauncherPods::default()] },
-        Step::Unused { claim: Key::new(Kind::PersistentVolumeClaim, "n", "disk"), by: Mounts::Any },
+        Step::DeleteOwnedBy { key: Key::new(Kind::Secret, "n", "cdi-upload-web"), owner: "1".into() },
+        Step::DeleteOwnedBy { key: Key::new(Kind::Service, "n", "cdi-upload-web"), owner: "1".into() },
+        Step::RequireAbsent { key: Key::new(Kind::Pod, "n", "other"), of: None },
+        Step::RequirePresent { key: pod.clone(), uid: "1".into() },
+        Step::RequireNoLauncherPod { namespace: "n".into(), vmis: vec![LauncherPods::default()] },
+        Step::RequireNoMounter { claim: Key::new(Kind::PersistentVolumeClaim, "n", "disk"), by: Mounts::Any },
         Step::Issue(issue("authority", None, None)),
         Step::Issue(issue("authority", Some("1"), None)),
         Step::Issue(issue("server", None, signer())),
@@ -413,7 +417,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         signing(None, KeyChange::First),
         signing(Some("1"), KeyChange::Next),
         signing(Some("1"), KeyChange::Promote),
-        Step::Tell(note),
+        Step::RecordEvent(note),
     ] {
         let server = ApiServer::default();
         // What is to be made is there already: that is when it is read.
@@ -424,17 +428,17 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         };
         let has = |key: &Key, mut object: Value| {
             object["metadata"]["resourceVersion"] = json!("1");
-            server.has(&key.path(), object);
+            server.put(&key.path(), object);
         };
         has(&pod, made);
         has(&lan, vf.clone());
         has(&wanted.claim, allocated_claim("one", "1"));
-        server.has_object(Kind::ResourceSlice, slice_of_node1());
+        server.put_object(Kind::ResourceSlice, slice_of_node1());
         has(&vmi, json!({"metadata": {"name": "web"}}));
         has(&authority.key, signed.clone());
         has(&issue("server", None, None).key, json!({"metadata": {"name": "server"}}));
         has(&for_pod.signer(), signed.clone());
-        has(&for_pod.others(), bundle.clone());
+        has(&for_pod.peer_bundle(), bundle.clone());
         let of_upload =
             json!({"metadata": {"name": "cdi-upload-web", "uid": "2", "ownerReferences": [for_pod.owner]}});
         has(&Key::new(Kind::Service, "n", "cdi-upload-web"), of_upload.clone());
@@ -443,7 +447,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         let writer = Writer::new(server.client(), "virt-controller");
         let done = writer.carry_out(Plan { steps: vec![step.clone()], again: None }).await;
         assert!(done.failed.is_none(), "{step:?}: {:?}", done.failed);
-        assert_eq!(server.rights(), needs(&step).into_iter().collect(), "{step:?}");
+        assert_eq!(server.rights(), required_rights(&step).into_iter().collect(), "{step:?}");
     }
 }
 
@@ -457,7 +461,7 @@ async fn pages_of_resource_slices_without_end_are_given_up() {
         claim: Key::new(Kind::ResourceClaim, "n", "one"),
         request: "card".into(),
     };
-    server.has(&wanted.claim.path(), allocated_claim("one", "1"));
+    server.put(&wanted.claim.path(), allocated_claim("one", "1"));
     let page = json!({"metadata": {"continue": "more"}, "items": []});
     server.answers(&format!("GET {}", Kind::ResourceSlice.collection("")), 200, page.to_string());
     let telling = TellDevices {
@@ -468,7 +472,7 @@ async fn pages_of_resource_slices_without_end_are_given_up() {
         devices: vec![wanted],
     };
     let writer = Writer::new(server.client(), "virt-controller");
-    let done = writer.carry_out(Plan { steps: vec![Step::TellDevices(telling)], again: None }).await;
+    let done = writer.carry_out(Plan { steps: vec![Step::RecordDevices(telling)], again: None }).await;
     let (about, error) = done.failed.unwrap();
     assert_eq!(about, Some(Attempt::Make(Kind::ResourceClaim)));
     assert!(error.to_string().contains("has more than 4 pages of ResourceSlices on node1"), "{error}");

@@ -3,7 +3,7 @@
 use super::{News, Sim, door};
 use crate::polls::PollResult;
 use crate::run::ControlLoop;
-use cluster_client::Done;
+use cluster_client::PlanResult;
 use cluster_client::watch::WatchMessage;
 use cluster_model::objects::{Key, Kind};
 use cluster_model::plan::Plan;
@@ -21,28 +21,28 @@ pub(crate) struct Controller {
     deaf: BTreeMap<Kind, (usize, bool)>,
     /// Until when requests and answers take how many ticks each.
     slow: (usize, usize),
-    flights: Vec<Flight>,
+    flights: Vec<InFlight>,
 }
 
 /// Something on its way, and when it arrives.
-enum Flight {
+enum InFlight {
     There(usize, Key, Plan),
-    Back(usize, Key, Done),
+    Back(usize, Key, PlanResult),
 }
 
 impl Controller {
     /// Begins: everything is listed. `number` is its own.
-    pub(crate) fn begin(sim: &mut Sim, number: usize) -> Controller {
+    pub(crate) fn start(sim: &mut Sim, number: usize) -> Controller {
         sim.watchers.insert(number, News::new());
         let mut control = ControlLoop::new(sim.world.facts.clone());
         for kind in watched() {
-            control.see(listed(sim, kind), sim.now);
+            control.handle_watch(listed(sim, kind), sim.now);
         }
         Controller { control, number, deaf: BTreeMap::new(), slow: (0, 0), flights: Vec::new() }
     }
 
     /// Ends, in the middle of whatever it does.
-    pub(crate) fn end(&self, sim: &mut Sim) {
+    pub(crate) fn stop(&self, sim: &mut Sim) {
         sim.watchers.remove(&self.number);
     }
 
@@ -55,7 +55,7 @@ impl Controller {
         watched().for_each(|kind| self.hears_nothing_of(kind, usize::MAX, false));
     }
 
-    pub(crate) fn is_slow(&mut self, until: usize, ticks: usize) {
+    pub(crate) fn slow_down(&mut self, until: usize, ticks: usize) {
         self.slow = (until, ticks);
     }
 
@@ -66,16 +66,16 @@ impl Controller {
 
     /// Hears what is new, decides, and lets arrive what arrives now. Whether anything moved.
     pub(crate) fn tick(&mut self, sim: &mut Sim, tick: usize) -> bool {
-        let mut moved = self.hear(sim, tick);
+        let mut moved = self.receive(sim, tick);
         let pause = if self.slow.0 > tick { self.slow.1 } else { 0 };
         let mut fresh = Vec::new();
         while self.flights.len() + fresh.len() < AT_ONCE {
             let Some((key, plan)) = self.control.next(sim.now) else { break };
-            fresh.push(Flight::There(tick + pause, key, plan));
+            fresh.push(InFlight::There(tick + pause, key, plan));
         }
         if sim.wire.meddles && !fresh.is_empty() {
             sim.wire.meddles = false;
-            fresh.iter().for_each(|flight| flight.meddle(sim));
+            fresh.iter().for_each(|flight| flight.change_meanwhile(sim));
         }
         for (key, (uid, _)) in std::mem::take(&mut self.control.questions) {
             moved = true;
@@ -84,23 +84,23 @@ impl Controller {
                 0 => Err((NoAnswer::Unreachable, None)),
                 number => Ok(digest(number)),
             };
-            self.control.polled(PollResult { key, uid, at: sim.now, answer });
+            self.control.handle_poll(PollResult { key, uid, at: sim.now, answer });
         }
         self.flights.extend(fresh);
         for flight in std::mem::take(&mut self.flights) {
             match flight {
-                Flight::There(when, key, plan) if when <= tick => {
+                InFlight::There(when, key, plan) if when <= tick => {
                     moved = true;
-                    self.flights.push(Flight::Back(tick + pause, key, door::carry_out(sim, plan)));
+                    self.flights.push(InFlight::Back(tick + pause, key, door::carry_out(sim, plan)));
                 }
                 still => self.flights.push(still),
             }
         }
         for flight in std::mem::take(&mut self.flights) {
             match flight {
-                Flight::Back(when, key, done) if when <= tick => {
+                InFlight::Back(when, key, done) if when <= tick => {
                     moved = true;
-                    self.control.done(key, done, sim.now);
+                    self.control.finish_plan(key, done, sim.now);
                 }
                 still => self.flights.push(still),
             }
@@ -108,7 +108,7 @@ impl Controller {
         moved
     }
 
-    fn hear(&mut self, sim: &mut Sim, tick: usize) -> bool {
+    fn receive(&mut self, sim: &mut Sim, tick: usize) -> bool {
         let mut moved = false;
         for kind in watched() {
             let is_lost = match self.deaf.get(&kind) {
@@ -119,11 +119,11 @@ impl Controller {
             self.deaf.remove(&kind);
             let news = sim.watchers.get_mut(&self.number).and_then(|news| news.remove(&kind));
             if is_lost {
-                self.control.see(listed(sim, kind), sim.now);
+                self.control.handle_watch(listed(sim, kind), sim.now);
             }
             for seen in news.into_iter().flatten().filter(|_| !is_lost) {
                 moved = true;
-                self.control.see(seen, sim.now);
+                self.control.handle_watch(seen, sim.now);
             }
             moved |= is_lost;
         }
@@ -131,10 +131,10 @@ impl Controller {
     }
 }
 
-impl Flight {
+impl InFlight {
     /// Somebody else changes what it is about.
-    fn meddle(&self, sim: &mut Sim) {
-        if let Flight::There(_, key, _) = self
+    fn change_meanwhile(&self, sim: &mut Sim) {
+        if let InFlight::There(_, key, _) = self
             && sim.objects.contains_key(key)
         {
             let note = sim.version.to_string();

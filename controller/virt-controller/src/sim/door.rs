@@ -4,7 +4,7 @@ use super::{Sim, pod_condition};
 use crate::rights;
 use cluster_client::error::{Error, ErrorKind, Result};
 use cluster_client::signing_key::Pair;
-use cluster_client::{self, Done, Server, Source};
+use cluster_client::{self, PlanResult, Server, Source};
 use cluster_model::objects::FINALIZER;
 use cluster_model::objects::{Key, Kind, LauncherPods, public_keys};
 use cluster_model::plan::{Mounts, Plan, merge};
@@ -29,21 +29,21 @@ pub(crate) struct Wire {
 }
 
 /// Carries a plan out, as the program does. Every step is one that was declared.
-pub(crate) fn carry_out(sim: &mut Sim, plan: Plan) -> Done {
+pub(crate) fn carry_out(sim: &mut Sim, plan: Plan) -> PlanResult {
     for step in &plan.steps {
-        assert!(rights::permits(step), "not declared: {step:?}");
-        sim.used.extend(rights::needs(step));
+        assert!(rights::permits_step(step), "not declared: {step:?}");
+        sim.used.extend(rights::required_rights(step));
     }
-    let door = Door(Mutex::new(sim));
-    let done = cluster_client::carry_out(&door, Source::of("virt-controller"), plan).now_or_never();
+    let door = SimServer(Mutex::new(sim));
+    let done = cluster_client::carry_out(&door, Source::new("virt-controller"), plan).now_or_never();
     let done = done.expect("nothing is waited for here");
     sim.writes += done.writes;
     done
 }
 
-struct Door<'a>(Mutex<&'a mut Sim>);
+struct SimServer<'a>(Mutex<&'a mut Sim>);
 
-impl Door<'_> {
+impl SimServer<'_> {
     fn ask(&self, answer: impl FnOnce(&mut Sim) -> Result<Value>) -> Result<Value> {
         let mut guard = self.0.lock().unwrap();
         let sim: &mut Sim = &mut guard;
@@ -65,7 +65,7 @@ impl Door<'_> {
 
 /// A VMI as the webhook lets it in: nobody takes it away before its pod.
 pub(crate) fn admitted(mut vmi: Value) -> Value {
-    let mut held = holds(&vmi);
+    let mut held = finalizers(&vmi);
     if !held.contains(&json!(FINALIZER)) {
         held.push(json!(FINALIZER));
         vmi["metadata"]["finalizers"] = Value::Array(held);
@@ -73,11 +73,11 @@ pub(crate) fn admitted(mut vmi: Value) -> Value {
     vmi
 }
 
-fn no(kind: ErrorKind, key: &Key, why: &str) -> Error {
+fn error(kind: ErrorKind, key: &Key, why: &str) -> Error {
     Error::new(kind, format!("{key}: {why}"))
 }
 
-impl Server for Door<'_> {
+impl Server for SimServer<'_> {
     async fn mounter(&self, claim: &Key, by: Mounts) -> Result<Option<String>> {
         let name = self.ask(|sim| {
             let pods = sim
@@ -113,7 +113,7 @@ impl Server for Door<'_> {
     async fn get(&self, key: &Key) -> Result<Value> {
         self.ask(|sim| {
             sim.wire.got.push(key.clone());
-            sim.objects.get(key).cloned().ok_or_else(|| no(ErrorKind::Gone, key, "not found"))
+            sim.objects.get(key).cloned().ok_or_else(|| error(ErrorKind::Gone, key, "not found"))
         })
     }
 
@@ -126,10 +126,10 @@ impl Server for Door<'_> {
                 return Ok(object.clone());
             }
             if sim.objects.contains_key(key) {
-                return Err(no(ErrorKind::Exists, key, "already exists"));
+                return Err(error(ErrorKind::Exists, key, "already exists"));
             }
             if key.kind == Kind::Pod && sim.wire.full {
-                return Err(no(ErrorKind::Refused, key, "exceeded quota"));
+                return Err(error(ErrorKind::Refused, key, "exceeded quota"));
             }
             let object = if key.kind == Kind::VirtualMachineInstance {
                 admitted(object.clone())
@@ -143,14 +143,16 @@ impl Server for Door<'_> {
 
     async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
         self.ask(|sim| {
-            let Some(old) = sim.objects.get(key) else { return Err(no(ErrorKind::Gone, key, "not found")) };
+            let Some(old) = sim.objects.get(key) else {
+                return Err(error(ErrorKind::Gone, key, "not found"));
+            };
             let mut change = change.clone();
             let seen = change
                 .get_mut("metadata")
                 .and_then(Value::as_object_mut)
                 .and_then(|meta| meta.remove("resourceVersion"));
             if seen.is_some_and(|seen| seen != old["metadata"]["resourceVersion"]) {
-                return Err(no(ErrorKind::Conflict, key, "the object has been modified"));
+                return Err(error(ErrorKind::Conflict, key, "the object has been modified"));
             }
             let has_path = !super::has_one_path(key.kind);
             let says = has_path && change.get("status").is_some();
@@ -162,8 +164,9 @@ impl Server for Door<'_> {
                 }
                 _ => merge(&mut object, &change),
             }
-            if super::is_going(old) && holds(&object).iter().any(|name| !holds(old).contains(name)) {
-                return Err(no(
+            if super::is_going(old) && finalizers(&object).iter().any(|name| !finalizers(old).contains(name))
+            {
+                return Err(error(
                     ErrorKind::Refused,
                     key,
                     "no new finalizers can be added while it is deleted",
@@ -178,12 +181,12 @@ impl Server for Door<'_> {
 
     async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
         self.ask(|sim| match sim.objects.get(key) {
-            None => Err(no(ErrorKind::Gone, key, "not found")),
+            None => Err(error(ErrorKind::Gone, key, "not found")),
             Some(old) if !uid.is_empty() && old["metadata"]["uid"] != uid => {
-                Err(no(ErrorKind::Conflict, key, "the uid is another"))
+                Err(error(ErrorKind::Conflict, key, "the uid is another"))
             }
             Some(_) if sim.wire.keeps == Some(key.kind) => {
-                Err(no(ErrorKind::Refused, key, "denied the request: it is kept"))
+                Err(error(ErrorKind::Refused, key, "denied the request: it is kept"))
             }
             Some(_) => {
                 sim.delete(key);
@@ -197,10 +200,10 @@ impl Server for Door<'_> {
     async fn signing_key(&self) -> Result<Pair> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        Ok(Pair { private: format!("private {number}"), public: public_keys::of(&number.to_be_bytes()) })
+        Ok(Pair { private: format!("private {number}"), public: public_keys::to_pem(&number.to_be_bytes()) })
     }
 }
 
-fn holds(object: &Value) -> Vec<Value> {
+fn finalizers(object: &Value) -> Vec<Value> {
     object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default()
 }

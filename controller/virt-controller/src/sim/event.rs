@@ -1,7 +1,7 @@
 //! What people want and what happens, and what goes wrong.
 
 use super::door::admitted;
-use super::others::{Others, is_worker, worker_ends, worker_is_late};
+use super::others::{OtherPrograms, is_worker, worker_ends, worker_is_late};
 use super::{
     Sim, blank, data_volume, data_volume_spec, is_going, is_over, migration, others, replica_set, vm,
     vm_with_disk, vmi,
@@ -223,7 +223,7 @@ pub(crate) fn faults() -> impl Strategy<Value = Vec<(usize, Fault)>> {
 
 impl Event {
     /// Happens, if it can.
-    pub(super) fn happen(&self, sim: &mut Sim, others: &mut Others) {
+    pub(super) fn happen(&self, sim: &mut Sim, others: &mut OtherPrograms) {
         let vm_key = |which: usize| Key::new(Kind::VirtualMachine, "n", VMS[which % 2]);
         let set = Key::new(Kind::VirtualMachineInstanceReplicaSet, "n", SET);
         let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");

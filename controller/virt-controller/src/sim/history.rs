@@ -11,7 +11,7 @@
 
 use super::controller::Controller;
 use super::event::{Event, Fault, VMS};
-use super::others::Others;
+use super::others::OtherPrograms;
 use super::{Sim, is_going};
 use cluster_model::objects::{Key, Kind};
 use cluster_model::uploads::TARGET;
@@ -28,7 +28,7 @@ const TICKS: usize = 400;
 /// A cluster in which a history happens.
 pub(crate) struct Run {
     pub(crate) sim: Sim,
-    others: Others,
+    others: OtherPrograms,
     /// The one that acts; nobody, while none has begun again.
     controller: Option<Controller>,
     /// Those that do not know yet that another acts, and until when they go on.
@@ -45,7 +45,7 @@ pub(crate) struct Run {
 impl Run {
     /// An empty cluster, in which the controller has come to rest.
     pub(crate) fn new() -> Run {
-        let (mut sim, mut others) = (Sim::bare(), Others::default());
+        let (mut sim, mut others) = (Sim::empty(), OtherPrograms::default());
         sim.slow_collector = true;
         others.beat(&mut sim);
         let mut run = Run {
@@ -160,13 +160,13 @@ impl Run {
         now.into_iter().for_each(|(_, fault)| self.go_wrong(fault));
         if self.controller.is_none() && self.begins <= tick {
             self.begun += 1;
-            self.controller = Some(Controller::begin(&mut self.sim, self.begun));
+            self.controller = Some(Controller::start(&mut self.sim, self.begun));
         }
         (self.sim.wire.full, self.others.late) = (self.full > tick, self.late > tick);
         let mut moved = self.others.act(&mut self.sim);
         let (go_on, end): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.old).into_iter().partition(|(_, until)| *until > tick);
-        end.iter().for_each(|(controller, _)| controller.end(&mut self.sim));
+        end.iter().for_each(|(controller, _)| controller.stop(&mut self.sim));
         self.old = go_on;
         for (controller, _) in &mut self.old {
             moved |= controller.tick(&mut self.sim, tick);
@@ -183,14 +183,14 @@ impl Run {
         match fault {
             Fault::Restart(ticks) => {
                 if let Some(controller) = self.controller.take() {
-                    controller.end(&mut self.sim);
+                    controller.stop(&mut self.sim);
                     self.begins = tick + ticks;
                 }
             }
             Fault::Deaf(kind, ticks, is_lost) => {
                 controller.into_iter().for_each(|one| one.hears_nothing_of(kind, tick + ticks, is_lost));
             }
-            Fault::Slow(ticks) => controller.into_iter().for_each(|one| one.is_slow(tick + 6, ticks)),
+            Fault::Slow(ticks) => controller.into_iter().for_each(|one| one.slow_down(tick + 6, ticks)),
             Fault::Twin(ticks) => {
                 if let Some(mut old) = self.controller.take() {
                     old.hears_nothing();
@@ -219,7 +219,7 @@ impl Run {
 
     /// Where all has come to an end: nothing is to be done, by the picture that is right nor by the controller's own; and
     /// what is wanted is there. What is not so, if anything.
-    pub(crate) fn wrong(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         let now = self.sim.now;
         let pictures = self.controller.iter().map(|controller| ("its own", &controller.control.world));
         for (whose, world) in pictures.chain([("the right", &self.sim.world)]) {

@@ -1,13 +1,13 @@
 //! A live migration, as its controller and its launchers do it: a second pod, the hand-over, and the arrival of the guest.
 
-use super::others::{NODE, OTHER_NODE, Others, guest_pod, uid};
+use super::others::{NODE, OTHER_NODE, OtherPrograms, guest_pod, uid};
 use super::{Sim, is_going, is_over};
 use api::launcher::Life;
 use cluster_model::objects::{Key, Kind, LauncherAttempt, MIGRATION_JOB, names};
 use serde_json::{Value, json};
 
 /// Creates the target pod and hands it over, if a guest runs and does not migrate yet.
-pub(crate) fn begin(sim: &mut Sim, others: &mut Others, vmi: &Key) {
+pub(crate) fn begin(sim: &mut Sim, others: &mut OtherPrograms, vmi: &Key) {
     let object = sim.get(vmi);
     let Some(source) = guest_pod(sim, vmi) else { return };
     let pod = sim.get(&source).clone();
@@ -39,7 +39,7 @@ pub(crate) fn begin(sim: &mut Sim, others: &mut Others, vmi: &Key) {
 }
 
 /// The guest arrives at the target, and the source's launcher ends; or the target's does, and the guest stays.
-pub(crate) fn end(sim: &mut Sim, others: &mut Others, vmi: &Key, arrives: bool) {
+pub(crate) fn end(sim: &mut Sim, others: &mut OtherPrograms, vmi: &Key, arrives: bool) {
     let state = sim.get(vmi)["status"]["migrationState"].clone();
     let pod = |end: &str| Key::new(Kind::Pod, &vmi.namespace, state[end].as_str().unwrap_or_default());
     let (source, target) = (pod("sourcePod"), pod("targetPod"));

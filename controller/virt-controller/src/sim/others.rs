@@ -10,7 +10,7 @@ use api::launcher::{Life, Request, State};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::conditions::stamp;
 use cluster_model::objects::{Key, Kind, LauncherPods, Work, key as key_of};
-use cluster_model::polls::{NoAnswer, Polled};
+use cluster_model::polls::{NoAnswer, PollRecord};
 use cluster_model::worker::{WORK, WORKER};
 use jiff::{SignedDuration, Timestamp};
 use kit::patched;
@@ -26,7 +26,7 @@ const NODES: [&str; 2] = [NODE, OTHER_NODE];
 const BEAT: SignedDuration = SignedDuration::from_secs(30);
 
 #[derive(Default)]
-pub(crate) struct Others {
+pub(crate) struct OtherPrograms {
     /// The kubelet and the virt-handler of the node neither say nor do anything.
     pub(crate) silent: bool,
     /// No guest heeds that it is to end.
@@ -47,7 +47,7 @@ pub(crate) struct Others {
     beats: u32,
 }
 
-impl Others {
+impl OtherPrograms {
     /// Each takes a step. Whether anything moved.
     pub(crate) fn act(&mut self, sim: &mut Sim) -> bool {
         let before = (sim.version, self.lives.clone());
@@ -66,13 +66,13 @@ impl Others {
         }
         let saw = |key: &Key| Some((key.clone(), sim.objects.get(key)?.clone()));
         self.pictures = vmis.iter().filter_map(saw).collect();
-        self.judge(sim);
+        self.check_guests(sim);
         collect(sim);
         before != (sim.version, self.lives.clone())
     }
 
     /// However many pods a VMI has: its guest runs in one of them at most, and that is its active pod.
-    fn judge(&self, sim: &Sim) {
+    fn check_guests(&self, sim: &Sim) {
         let mut guests: BTreeMap<&str, &Key> = BTreeMap::new();
         let runs = |pod: &Value| self.lives.get(&uid(pod)) == Some(&Life::Running) && !is_over(pod);
         for (key, pod) in sim.objects.iter().filter(|(key, pod)| key.kind == Kind::Pod && runs(pod)) {
@@ -262,7 +262,7 @@ pub(crate) fn image_is(sim: &mut Sim, cron: &Key, answer: Result<&str, NoAnswer>
     let before = sim.world.polls.get(&at).map_or(0, |(_, polled)| polled.failures);
     let failures = if answer.is_ok() { 0 } else { before + 1 };
     let answer = answer.map(str::to_owned);
-    sim.world.polls.insert(at, (uid, Polled { at: sim.now, answer, failures, pause: None }));
+    sim.world.polls.insert(at, (uid, PollRecord { at: sim.now, answer, failures, pause: None }));
 }
 
 /// A worker ends: with this report, or killed before it could say anything.
@@ -408,14 +408,14 @@ mod tests {
     }
 
     fn guests(lives: [Life; 2]) {
-        let mut sim = Sim::bare();
+        let mut sim = Sim::empty();
         // No second pod of a VMI that is there is ever made; of one that is gone, two are.
-        let mut others = Others::default();
+        let mut others = OtherPrograms::default();
         for (name, life) in ["a", "b"].into_iter().zip(lives) {
             let key = sim.put(Kind::Pod, pod(name));
             others.lives.insert(uid(sim.get(&key)), life);
         }
-        others.judge(&sim);
+        others.check_guests(&sim);
     }
 
     #[test]

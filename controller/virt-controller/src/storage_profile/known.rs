@@ -73,7 +73,7 @@ pub(super) enum Knowledge {
 }
 
 impl Provisioner {
-    const fn of(provisioner: &'static str, modes: &'static [Modes]) -> Provisioner {
+    const fn new(provisioner: &'static str, modes: &'static [Modes]) -> Provisioner {
         Provisioner { provisioner, variant: "", modes, clones: None, keeps_snapshots: false, smallest: 0 }
     }
 
@@ -101,104 +101,104 @@ impl Provisioner {
 
 const ROWS: &[Provisioner] = &[
     // Directories and devices of one node.
-    Provisioner::of("kubevirt.io.hostpath-provisioner", LEAST),
-    Provisioner::of("kubevirt.io/hostpath-provisioner", LEAST),
-    Provisioner::of("k8s.io/minikube-hostpath", LEAST),
-    Provisioner::of("rancher.io/local-path", LEAST),
-    Provisioner::of("directpv-min-io", LEAST),
-    Provisioner::of("topolvm.cybozu.com", DEVICES_OF_A_NODE).clones(Clones::Copy),
-    Provisioner::of("topolvm.io", DEVICES_OF_A_NODE).clones(Clones::Copy),
+    Provisioner::new("kubevirt.io.hostpath-provisioner", LEAST),
+    Provisioner::new("kubevirt.io/hostpath-provisioner", LEAST),
+    Provisioner::new("k8s.io/minikube-hostpath", LEAST),
+    Provisioner::new("rancher.io/local-path", LEAST),
+    Provisioner::new("directpv-min-io", LEAST),
+    Provisioner::new("topolvm.cybozu.com", DEVICES_OF_A_NODE).clones(Clones::Copy),
+    Provisioner::new("topolvm.io", DEVICES_OF_A_NODE).clones(Clones::Copy),
     // File servers.
-    Provisioner::of("nfs.csi.k8s.io", &[RWX_FILE]),
-    Provisioner::of("k8s-sigs.io/nfs-subdir-external-provisioner", &[RWX_FILE]),
-    Provisioner::of("manila.csi.openstack.org", &[RWX_FILE]),
-    Provisioner::of("efs.csi.aws.com", SHARED_FILES),
-    Provisioner::of("kubernetes.io/azure-file", &[RWX_FILE]),
-    Provisioner::of("file.csi.azure.com", &[RWX_FILE]),
-    Provisioner::of("cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
-    Provisioner::of("rook-ceph.cephfs.csi.ceph.com", SHARED_FILES),
-    Provisioner::of("openshift-storage.cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
-    Provisioner::of("spectrumscale.csi.ibm.com", SHARED_FILES).clones(Clones::Csi),
-    Provisioner::of("csi-isilon.dellemc.com", SHARED_FILES_READ_BY_MANY).clones(Clones::Csi),
+    Provisioner::new("nfs.csi.k8s.io", &[RWX_FILE]),
+    Provisioner::new("k8s-sigs.io/nfs-subdir-external-provisioner", &[RWX_FILE]),
+    Provisioner::new("manila.csi.openstack.org", &[RWX_FILE]),
+    Provisioner::new("efs.csi.aws.com", SHARED_FILES),
+    Provisioner::new("kubernetes.io/azure-file", &[RWX_FILE]),
+    Provisioner::new("file.csi.azure.com", &[RWX_FILE]),
+    Provisioner::new("cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
+    Provisioner::new("rook-ceph.cephfs.csi.ceph.com", SHARED_FILES),
+    Provisioner::new("openshift-storage.cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
+    Provisioner::new("spectrumscale.csi.ibm.com", SHARED_FILES).clones(Clones::Csi),
+    Provisioner::new("csi-isilon.dellemc.com", SHARED_FILES_READ_BY_MANY).clones(Clones::Csi),
     // Ceph's block devices.
-    Provisioner::of("kubernetes.io/rbd", SHARED_DEVICES),
-    Provisioner::of("rbd.csi.ceph.com", SHARED_DEVICES),
-    Provisioner::of("rook-ceph.rbd.csi.ceph.com", SHARED_DEVICES).clones(Clones::Csi).keeps_snapshots(),
-    Provisioner::of("openshift-storage.rbd.csi.ceph.com", SHARED_DEVICES)
+    Provisioner::new("kubernetes.io/rbd", SHARED_DEVICES),
+    Provisioner::new("rbd.csi.ceph.com", SHARED_DEVICES),
+    Provisioner::new("rook-ceph.rbd.csi.ceph.com", SHARED_DEVICES).clones(Clones::Csi).keeps_snapshots(),
+    Provisioner::new("openshift-storage.rbd.csi.ceph.com", SHARED_DEVICES)
         .clones(Clones::Csi)
         .keeps_snapshots(),
     // Disks of clouds.
-    Provisioner::of("kubernetes.io/aws-ebs", &[RWO_BLOCK]),
-    Provisioner::of("ebs.csi.aws.com", &[RWO_BLOCK]),
-    Provisioner::of("ebs.csi.aws.com", &[RWO_BLOCK]).variant("io1").smallest(4 * GIB),
-    Provisioner::of("ebs.csi.aws.com", SHARED_DEVICES).variant("io2").smallest(4 * GIB),
-    Provisioner::of("ebs.csi.aws.com", &[RWO_BLOCK]).variant("gp").smallest(GIB),
-    Provisioner::of("kubernetes.io/azure-disk", &[RWO_BLOCK]),
-    Provisioner::of("disk.csi.azure.com", &[RWO_BLOCK]),
-    Provisioner::of("kubernetes.io/gce-pd", &[RWO_BLOCK]),
-    Provisioner::of("pd.csi.storage.gke.io", DEVICES_OF_A_NODE).clones(Clones::Snapshot).keeps_snapshots(),
-    Provisioner::of("pd.csi.storage.gke.io", SHARED_DEVICES)
+    Provisioner::new("kubernetes.io/aws-ebs", &[RWO_BLOCK]),
+    Provisioner::new("ebs.csi.aws.com", &[RWO_BLOCK]),
+    Provisioner::new("ebs.csi.aws.com", &[RWO_BLOCK]).variant("io1").smallest(4 * GIB),
+    Provisioner::new("ebs.csi.aws.com", SHARED_DEVICES).variant("io2").smallest(4 * GIB),
+    Provisioner::new("ebs.csi.aws.com", &[RWO_BLOCK]).variant("gp").smallest(GIB),
+    Provisioner::new("kubernetes.io/azure-disk", &[RWO_BLOCK]),
+    Provisioner::new("disk.csi.azure.com", &[RWO_BLOCK]),
+    Provisioner::new("kubernetes.io/gce-pd", &[RWO_BLOCK]),
+    Provisioner::new("pd.csi.storage.gke.io", DEVICES_OF_A_NODE).clones(Clones::Snapshot).keeps_snapshots(),
+    Provisioner::new("pd.csi.storage.gke.io", SHARED_DEVICES)
         .variant("hyperdisk")
         .clones(Clones::Snapshot)
         .keeps_snapshots()
         .smallest(4 * GIB),
-    Provisioner::of("blockvolume.csi.oraclecloud.com", SHARED_DEVICES),
-    Provisioner::of("cinder.csi.openstack.org", DEVICES_OF_A_NODE),
-    Provisioner::of("csi.ovirt.org", DEVICES_OF_A_NODE),
-    Provisioner::of("csi.vsphere.vmware.com", DEVICES_OF_A_NODE),
-    Provisioner::of("csi.vsphere.vmware.com", &[RWX_FILE, RWO_BLOCK, RWO_FILE]).variant("nfs"),
+    Provisioner::new("blockvolume.csi.oraclecloud.com", SHARED_DEVICES),
+    Provisioner::new("cinder.csi.openstack.org", DEVICES_OF_A_NODE),
+    Provisioner::new("csi.ovirt.org", DEVICES_OF_A_NODE),
+    Provisioner::new("csi.vsphere.vmware.com", DEVICES_OF_A_NODE),
+    Provisioner::new("csi.vsphere.vmware.com", &[RWX_FILE, RWO_BLOCK, RWO_FILE]).variant("nfs"),
     // Arrays, and storage that nodes have together.
-    Provisioner::of("linstor.csi.linbit.com", READ_BY_MANY_AS_FILES),
-    Provisioner::of("driver.longhorn.io", &[RWO_BLOCK]),
-    Provisioner::of("driver.longhorn.io", &[RWX_BLOCK, RWO_BLOCK]).variant("migratable"),
-    Provisioner::of("driver.longhorn.io", SHARED_FILES).variant("nfs"),
-    Provisioner::of("driver.longhorn.io", LEAST).variant("fs"),
-    Provisioner::of("kubesan.gitlab.io", &[RWX_BLOCK, ROX_BLOCK, RWO_BLOCK, RWO_FILE]).clones(Clones::Csi),
-    Provisioner::of("kubernetes.io/storageos", LEAST),
-    Provisioner::of("storageos", LEAST),
-    Provisioner::of("kubernetes.io/portworx-volume", EVERYTHING),
-    Provisioner::of("kubernetes.io/portworx-volume", SHARED_FILES).variant("nfs"),
-    Provisioner::of("pxd.portworx.com", EVERYTHING).clones(Clones::Csi),
-    Provisioner::of("pxd.portworx.com", SHARED_FILES).variant("nfs").clones(Clones::Csi),
-    Provisioner::of("pxd.portworx.com", SHARED_DEVICES).variant("pure_block"),
-    Provisioner::of("pxd.portworx.com", SHARED_FILES).variant("pure_fa_file"),
-    Provisioner::of("csi.trident.netapp.io", SHARED_FILES)
+    Provisioner::new("linstor.csi.linbit.com", READ_BY_MANY_AS_FILES),
+    Provisioner::new("driver.longhorn.io", &[RWO_BLOCK]),
+    Provisioner::new("driver.longhorn.io", &[RWX_BLOCK, RWO_BLOCK]).variant("migratable"),
+    Provisioner::new("driver.longhorn.io", SHARED_FILES).variant("nfs"),
+    Provisioner::new("driver.longhorn.io", LEAST).variant("fs"),
+    Provisioner::new("kubesan.gitlab.io", &[RWX_BLOCK, ROX_BLOCK, RWO_BLOCK, RWO_FILE]).clones(Clones::Csi),
+    Provisioner::new("kubernetes.io/storageos", LEAST),
+    Provisioner::new("storageos", LEAST),
+    Provisioner::new("kubernetes.io/portworx-volume", EVERYTHING),
+    Provisioner::new("kubernetes.io/portworx-volume", SHARED_FILES).variant("nfs"),
+    Provisioner::new("pxd.portworx.com", EVERYTHING).clones(Clones::Csi),
+    Provisioner::new("pxd.portworx.com", SHARED_FILES).variant("nfs").clones(Clones::Csi),
+    Provisioner::new("pxd.portworx.com", SHARED_DEVICES).variant("pure_block"),
+    Provisioner::new("pxd.portworx.com", SHARED_FILES).variant("pure_fa_file"),
+    Provisioner::new("csi.trident.netapp.io", SHARED_FILES)
         .variant("ontap-nas")
         .clones(Clones::Snapshot)
         .keeps_snapshots(),
-    Provisioner::of("csi.trident.netapp.io", &[RWX_BLOCK])
+    Provisioner::new("csi.trident.netapp.io", &[RWX_BLOCK])
         .variant("ontap-san")
         .clones(Clones::Snapshot)
         .keeps_snapshots(),
-    Provisioner::of("csi.trident.netapp.io", SHARED_FILES)
+    Provisioner::new("csi.trident.netapp.io", SHARED_FILES)
         .variant("gcnv-flex")
         .clones(Clones::Snapshot)
         .keeps_snapshots()
         .smallest(GIB),
-    Provisioner::of("infinibox-csi-driver", SHARED_DEVICES).variant("san").clones(Clones::Csi),
-    Provisioner::of("infinibox-csi-driver", SHARED_FILES).variant("nfs").clones(Clones::Csi),
-    Provisioner::of("hspc.csi.hitachi.com", SHARED_DEVICES).clones(Clones::Csi),
-    Provisioner::of("csi.hpe.com", SHARED_DEVICES).clones(Clones::Csi),
-    Provisioner::of("block.csi.ibm.com", SHARED_DEVICES).clones(Clones::Csi),
-    Provisioner::of("csi.huawei.com", READ_BY_MANY_AS_FILES),
-    Provisioner::of("csi.huawei.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
-    Provisioner::of("csi-unity.dellemc.com", READ_BY_MANY_AS_FILES),
-    Provisioner::of("csi-unity.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
-    Provisioner::of("csi-vxflexos.dellemc.com", READ_BY_MANY_AS_FILES).clones(Clones::Csi),
-    Provisioner::of("csi-vxflexos.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
-    Provisioner::of("csi-powermax.dellemc.com", READ_BY_MANY).clones(Clones::Csi),
-    Provisioner::of("csi-powermax.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
-    Provisioner::of("csi-powerstore.dellemc.com", READ_BY_MANY).clones(Clones::Copy),
-    Provisioner::of("csi-powerstore.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::new("infinibox-csi-driver", SHARED_DEVICES).variant("san").clones(Clones::Csi),
+    Provisioner::new("infinibox-csi-driver", SHARED_FILES).variant("nfs").clones(Clones::Csi),
+    Provisioner::new("hspc.csi.hitachi.com", SHARED_DEVICES).clones(Clones::Csi),
+    Provisioner::new("csi.hpe.com", SHARED_DEVICES).clones(Clones::Csi),
+    Provisioner::new("block.csi.ibm.com", SHARED_DEVICES).clones(Clones::Csi),
+    Provisioner::new("csi.huawei.com", READ_BY_MANY_AS_FILES),
+    Provisioner::new("csi.huawei.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::new("csi-unity.dellemc.com", READ_BY_MANY_AS_FILES),
+    Provisioner::new("csi-unity.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::new("csi-vxflexos.dellemc.com", READ_BY_MANY_AS_FILES).clones(Clones::Csi),
+    Provisioner::new("csi-vxflexos.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::new("csi-powermax.dellemc.com", READ_BY_MANY).clones(Clones::Csi),
+    Provisioner::new("csi-powermax.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::new("csi-powerstore.dellemc.com", READ_BY_MANY).clones(Clones::Copy),
+    Provisioner::new("csi-powerstore.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
     // Object buckets and snapshots of others: classes of these make no volumes.
-    Provisioner::of("openshift-storage.noobaa.io/obc", &[]),
-    Provisioner::of("openshift-storage.ceph.rook.io/bucket", &[]),
-    Provisioner::of("rook-ceph.ceph.rook.io/bucket", &[]),
-    Provisioner::of("stork-snapshot", &[]),
+    Provisioner::new("openshift-storage.noobaa.io/obc", &[]),
+    Provisioner::new("openshift-storage.ceph.rook.io/bucket", &[]),
+    Provisioner::new("rook-ceph.ceph.rook.io/bucket", &[]),
+    Provisioner::new("stork-snapshot", &[]),
 ];
 
 /// Looks up the row of a StorageClass.
-pub(super) fn of(class: &StorageClass) -> Knowledge {
+pub(super) fn look_up(class: &StorageClass) -> Knowledge {
     let mut rows = ROWS.iter().filter(|row| row.provisioner == class.provisioner).peekable();
     if rows.peek().is_none() {
         return Knowledge::Nothing;
@@ -270,7 +270,7 @@ mod tests {
 
     fn known(provisioner: &str, parameters: &[(&str, &str)]) -> Knowledge {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        of(&StorageClass {
+        look_up(&StorageClass {
             provisioner: provisioner.to_owned(),
             parameters: parameters.collect(),
             ..StorageClass::default()

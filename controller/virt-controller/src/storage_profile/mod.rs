@@ -47,7 +47,7 @@ const RECOGNIZED: &str = "Recognized";
 /// Plan for the profile of a class.
 pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    if world.permitted().is_none() {
+    if world.permissions().is_none() {
         return plan;
     }
     let class = world.storage_classes.get("", name).filter(|class| class.meta.deletion_timestamp.is_none());
@@ -68,7 +68,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
 }
 
 /// Access modes and volume modes of the volumes of a class, best first; none where it makes no volumes.
-pub(crate) fn sets(world: &World, class: &StorageClass) -> Vec<ClaimPropertySet> {
+pub(crate) fn claim_property_sets(world: &World, class: &StorageClass) -> Vec<ClaimPropertySet> {
     let name = class.meta.name.as_deref().unwrap_or_default();
     let spec = world.storage_profiles.get("", name).map(|profile| &profile.spec);
     resolve(class, spec).sets
@@ -174,7 +174,7 @@ fn resolve(class: &StorageClass, spec: Option<&StorageProfileSpec>) -> Resolved 
 
 /// Row of the class's provisioner, if known.
 fn row(class: &StorageClass) -> Option<&'static Provisioner> {
-    match known::of(class) {
+    match known::look_up(class) {
         Knowledge::Of(row) => Some(row),
         Knowledge::Nothing | Knowledge::NotByParameters => None,
     }
@@ -244,7 +244,7 @@ fn recognized(class: &StorageClass, resolved: &Resolved) -> (&'static str, Recog
              that it supports"
         }
     };
-    match known::of(class) {
+    match known::look_up(class) {
         Knowledge::Of(row) if row.makes_none() => {
             let message = format!("the provisioner {provisioner} creates no volumes for disks");
             ("True", RecognizedReason::RecognizedProvisioner, message)

@@ -153,7 +153,7 @@ fn a_profile_that_is_there_before_its_class_stays() {
 
 #[test]
 fn without_a_kubevirt_object_nothing_is_written() {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     sim.put(Kind::StorageClass, class("rbd.csi.ceph.com", json!({})));
     for _ in 0..3 {
         let plan = decide(&sim.world, NAME, sim.now);
@@ -161,7 +161,7 @@ fn without_a_kubevirt_object_nothing_is_written() {
     }
     let settings = crate::sim::kubevirt(json!({}));
     sim.world.put(Kind::KubeVirt, settings, sim.now);
-    let touched = sim.world.touched(&Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"));
+    let touched = sim.world.dependents(&Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"));
     assert!(touched.contains(&profile()), "{touched:?}");
     assert!(!decide(&sim.world, NAME, sim.now).is_empty());
 }

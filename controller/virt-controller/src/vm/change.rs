@@ -4,14 +4,17 @@ use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
 
 /// The first request, if it is for this action. Later requests wait their turn.
-pub(super) fn wanted<'a>(vm: &'a VirtualMachine, action: &StateChange) -> Option<&'a StateChangeRequest> {
+pub(super) fn next_request<'a>(
+    vm: &'a VirtualMachine,
+    action: &StateChange,
+) -> Option<&'a StateChangeRequest> {
     let first = vm.status.as_ref()?.state_change_requests.first()?;
     (first.action == *action).then_some(first)
 }
 
 /// A VMI is to be stopped.
-pub(super) fn stops(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
-    wanted(vm, &StateChange::Stop).is_some_and(|request| is_meant(request, vmi))
+pub(super) fn is_stop_requested(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
+    next_request(vm, &StateChange::Stop).is_some_and(|request| is_meant(request, vmi))
 }
 
 fn is_meant(request: &StateChangeRequest, vmi: &VirtualMachineInstance) -> bool {
@@ -19,7 +22,11 @@ fn is_meant(request: &StateChangeRequest, vmi: &VirtualMachineInstance) -> bool 
 }
 
 /// Removes requests that are done, and records those that must not be lost.
-pub(super) fn done(vm: &mut VirtualMachine, strategy: &RunStrategy, vmi: Option<&VirtualMachineInstance>) {
+pub(super) fn remove_done(
+    vm: &mut VirtualMachine,
+    strategy: &RunStrategy,
+    vmi: Option<&VirtualMachineInstance>,
+) {
     let status = vm.status.get_or_insert_default();
     let requests = &mut status.state_change_requests;
     while let Some(first) = requests.first() {
@@ -87,7 +94,7 @@ mod tests {
             let meta = json!({"uid": vmi["uid"], "deletionTimestamp": vmi["going"]});
             let object = json!({"metadata": meta, "status": {"phase": vmi["phase"]}});
             let object = (!vmi.is_null()).then(|| api::wire::read(object).unwrap());
-            done(&mut vm, &RunStrategy::from(strategy), object.as_ref());
+            remove_done(&mut vm, &RunStrategy::from(strategy), object.as_ref());
             let is: Vec<String> = vm
                 .status
                 .iter()

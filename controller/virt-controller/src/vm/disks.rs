@@ -5,7 +5,7 @@ use api::data_volume::{ConditionType, DataVolume, Phase};
 use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};
 use api::wire::Wire;
-use cluster_model::metadata::{LeftOut, left_out_of_disk, of_disk};
+use cluster_model::metadata::{OmittedKeys, left_out_of_disk, of_disk};
 use cluster_model::objects::{Attempt, Failure, Key, Kind, World, claim_of, owner};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
@@ -54,11 +54,11 @@ impl Disks {
     /// Problem of a DataVolume that must not be created.
     pub(super) fn denied(&self) -> Option<VmProblem<'_>> {
         let Denied { name, reason, why } = self.denied.as_ref()?;
-        Some(VmProblem { disk: Some(name), ..VmProblem::of(reason, why) })
+        Some(VmProblem { disk: Some(name), ..VmProblem::new(reason, why) })
     }
 
     /// The DataVolume to create next.
-    pub(super) fn missing(&self) -> Option<&str> {
+    pub(super) fn next_missing(&self) -> Option<&str> {
         names(self.missing.first()?)
     }
 }
@@ -73,12 +73,12 @@ pub(super) fn at_once(vm: &VirtualMachine) -> bool {
     vm.metadata.annotations.get(AT_ONCE).is_none_or(|said| said != "false")
 }
 
-pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
+pub(super) fn find(world: &World, vm: &VirtualMachine) -> Disks {
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
     let mut disks = Disks::default();
     for template in &vm.spec.data_volume_templates {
         let Some(name) = names(template) else { continue };
-        match found(world, vm, namespace, name) {
+        match find_volume(world, vm, namespace, name) {
             ExistingVolume::Nothing => {}
             ExistingVolume::Usable => continue,
             ExistingVolume::Foreign(why) => {
@@ -129,7 +129,7 @@ enum ExistingVolume {
 
 /// A VM that is created under the name of a deleted one would run on the old disk until the garbage collector
 /// deletes it, and two VMs would write to one disk.
-fn found(world: &World, vm: &VirtualMachine, namespace: &str, name: &str) -> ExistingVolume {
+fn find_volume(world: &World, vm: &VirtualMachine, namespace: &str, name: &str) -> ExistingVolume {
     if let Some(data) = world.data_volumes.get(namespace, name) {
         let owner = owner::controller(&data.metadata).filter(|owner| {
             owner.kind == Kind::VirtualMachine.name() && Some(&owner.uid) != vm.metadata.uid.as_ref()
@@ -208,13 +208,13 @@ pub(super) fn make(
             object,
         );
         let message = format!("Created DataVolume {name}");
-        plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulDataVolumeCreate", message);
-        let LeftOut { labels, annotations } = left_out_of_disk(&meta, policy);
+        plan.record_event(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulDataVolumeCreate", message);
+        let OmittedKeys { labels, annotations } = left_out_of_disk(&meta, policy);
         let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
         if !left.is_empty() {
             let message =
                 format!("Labels and annotations that DataVolume {name} does not get: {}", left.join(", "));
-            plan.tell(Kind::VirtualMachine, &vm.metadata, false, "NotPassedOn", message);
+            plan.record_event(Kind::VirtualMachine, &vm.metadata, false, "NotPassedOn", message);
         }
     }
 }
@@ -258,7 +258,7 @@ mod tests {
             object["spec"]["template"]["spec"]["volumes"] =
                 json!([{"name": "root", "dataVolume": {"name": "data"}}]);
             sim.put(Kind::VirtualMachine, object);
-            let disks = look(&sim.world, sim.world.vms.get("n", "web").unwrap());
+            let disks = find(&sim.world, sim.world.vms.get("n", "web").unwrap());
             let is = (disks.failed, disks.filling, disks.unbound, disks.blocks().is_none());
             assert_eq!(is, expected, "{status} {is_bound}");
         }
@@ -327,7 +327,7 @@ mod tests {
             if kind != Kind::Secret {
                 sim.put(kind, object);
             }
-            let disks = look(&sim.world, sim.world.vms.get("n", "web").unwrap());
+            let disks = find(&sim.world, sim.world.vms.get("n", "web").unwrap());
             let is = disks.blocks();
             assert!(
                 is.zip(expected).is_none_or(|(is, expected)| is.contains(expected)),

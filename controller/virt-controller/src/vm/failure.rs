@@ -113,13 +113,13 @@ mod tests {
     /// The clock was ahead for a moment when a start failed.
     #[test]
     fn a_time_to_wait_for_that_no_failure_sets_is_not_waited_for() {
-        use super::super::strategy::{Act, act};
+        use super::super::strategy::{Act, decide};
         let act_at = |until: &str| {
             let status = json!({"startFailure": {"consecutiveFailCount": 1, "retryAfterTimestamp": until}});
             let vm: VirtualMachine =
                 api::wire::read(json!({"metadata": {}, "spec": {"runStrategy": "Always"}, "status": status}))
                     .unwrap();
-            act(&vm, &api::vm::RunStrategy::Always, None, "2026-12-01T00:00:00Z".parse().unwrap())
+            decide(&vm, &api::vm::RunStrategy::Always, None, "2026-12-01T00:00:00Z".parse().unwrap())
         };
         assert!(matches!(act_at("2026-12-01T00:00:09Z"), Act::Wait { .. }));
         let said = act_at("2027-12-01T00:00:00Z");

@@ -17,7 +17,7 @@ pub(super) fn is_live(state: &InterfaceState) -> bool {
 }
 
 /// Gives the interfaces of a VMI the states that its VM has.
-pub(super) fn follow(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {
+pub(super) fn sync_states(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {
     let has_ended = crate::vmi::phase(vmi).is_final() || vmi.metadata.deletion_timestamp.is_some();
     let Some(template) = vm.spec.template.as_ref().filter(|_| !has_ended) else { return };
     let mut next = vmi.clone();
@@ -56,7 +56,7 @@ mod tests {
         let meta = json!({"namespace": "n", "name": "web", "uid": "u", "deletionTimestamp": going});
         let vmi = json!({"metadata": meta, "spec": domain("lan", has), "status": {"phase": phase}});
         let mut plan = Plan::default();
-        follow(&vm, &api::wire::read(vmi).unwrap(), &mut plan);
+        sync_states(&vm, &api::wire::read(vmi).unwrap(), &mut plan);
         let cluster_model::plan::Step::Patch { change, .. } = plan.steps.first()? else { return None };
         Some(change["spec"]["domain"]["devices"]["interfaces"][0]["state"].clone())
     }

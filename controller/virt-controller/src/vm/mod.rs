@@ -70,11 +70,11 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         delete(vm, (vmi, found), &mut next, (failed, now), &mut plan);
     } else {
         complete(&mut next);
-        let sizes = sizes::look(world, &mut next, vmi.is_some(), now);
+        let sizes = sizes::resolve(world, &mut next, vmi.is_some(), now);
         let strategy = vm.run_strategy();
         failure::count(&mut next, vmi, now);
-        let disks = disks::look(world, vm);
-        let act = strategy::act(&next, &strategy, vmi, now);
+        let disks = disks::find(world, vm);
+        let act = strategy::decide(&next, &strategy, vmi, now);
         // Another owner's VMI has the name.
         let taken = found
             .filter(|_| matches!(act, Act::Start { .. }))
@@ -89,7 +89,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             disks::make(vm, &disks, policy, failed, now, &mut plan);
         }
         if let Ok(sizes) = &sizes {
-            sizes.keep(&mut next, failed, now, &mut plan);
+            sizes.record(&mut next, failed, now, &mut plan);
         }
         // Inferred names are written first, because the VMI is created from them.
         let is_sized = sizes.as_ref().is_ok_and(|sizes| !sizes.is_inferred);
@@ -115,28 +115,28 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         if next.spec.run_strategy != vm.spec.run_strategy {
             next.spec.running = None;
         }
-        change::done(&mut next, &strategy, vmi);
-        let trouble = taken.as_deref().map(|why| VmProblem::of("FailedCreate", why));
-        let of_sizes = sizes.as_ref().err().map(|problem| VmProblem::of(problem.reason, &problem.message));
+        change::remove_done(&mut next, &strategy, vmi);
+        let trouble = taken.as_deref().map(|why| VmProblem::new("FailedCreate", why));
+        let of_sizes = sizes.as_ref().err().map(|problem| VmProblem::new(problem.reason, &problem.message));
         let trouble = trouble.or(of_sizes).or(disks.denied());
-        let trouble = trouble.or(failed.map(|failed| VmProblem::met(failed, disks.missing())));
-        status::say(&mut next, &strategy, vmi, &disks, trouble, now);
-        trouble.into_iter().for_each(|trouble| trouble.tell(vm, &next, &mut plan));
+        let trouble = trouble.or(failed.map(|failed| VmProblem::from_failure(failed, disks.next_missing())));
+        status::write(&mut next, &strategy, vmi, &disks, trouble, now);
+        trouble.into_iter().for_each(|trouble| trouble.record_event(vm, &next, &mut plan));
     }
     let made = std::mem::take(&mut plan.steps);
     plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
     // A status that records an object (a counted failure) must be written before the object is deleted. A
     // creation may come first, since the created object is visible.
     let (first, last): (Vec<_>, Vec<_>) = made.into_iter().partition(|step| {
-        matches!(step, cluster_model::plan::Step::Create { .. } | cluster_model::plan::Step::Tell(_))
+        matches!(step, cluster_model::plan::Step::Create { .. } | cluster_model::plan::Step::RecordEvent(_))
     });
     let patches = std::mem::replace(&mut plan.steps, first);
     plan.steps.extend(patches);
     plan.steps.extend(last);
     if let Some(vmi) = vmi {
-        links::follow(vm, vmi, &mut plan);
+        links::sync_states(vm, vmi, &mut plan);
         revision::note(vm, vmi, &mut plan);
-        let_go(vm, vmi, &mut plan);
+        release_vmi(vm, vmi, &mut plan);
     }
     plan
 }
@@ -174,9 +174,9 @@ fn delete(
     match vmi {
         Some(there) if !orphaned => {
             let kept = failed.filter(|failed| matches!(failed.about, Attempt::Delete(_)));
-            let trouble = kept.map(|failed| VmProblem::met(failed, None));
+            let trouble = kept.map(|failed| VmProblem::from_failure(failed, None));
             status::terminating(next, there, trouble, now);
-            trouble.into_iter().for_each(|trouble| trouble.tell(vm, next, plan));
+            trouble.into_iter().for_each(|trouble| trouble.record_event(vm, next, plan));
             stop(vm, vmi, (failed, now), plan);
         }
         // Without our finalizer the VM may be gone at once, and its status with it, so no status is written.
@@ -209,9 +209,9 @@ fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: 
     }
     // Complete as the webhook would make it: then the status may already say of which revision it is. Presets that contradict
     // each other are for the webhook to refuse.
-    let presets = world.presets.within(vm.metadata.namespace.as_deref().unwrap_or_default());
+    let presets = world.presets.in_namespace(vm.metadata.namespace.as_deref().unwrap_or_default());
     drop(api::preset::apply(presets, &mut vmi));
-    api::defaults::apply(&mut vmi, &world.config().given(api::uuid::of_vm(&name)));
+    api::defaults::apply(&mut vmi, &world.config().defaults_context(api::uuid::of_vm(&name)));
     let revision = revision::name(&uid, generation);
     vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
     let meta = &mut vmi.metadata;
@@ -230,7 +230,7 @@ fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: 
     );
     plan.create(Key::new(Kind::VirtualMachineInstance, namespace, name.clone()), object);
     let message = format!("Started the virtual machine by creating the new virtual machine instance {name}");
-    plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulCreate", message);
+    plan.record_event(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulCreate", message);
 }
 
 fn stop(
@@ -247,11 +247,11 @@ fn stop(
     plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
     let name = vmi.metadata.name.as_deref().unwrap_or_default();
     let message = format!("Stopped the virtual machine by deleting the virtual machine instance {name}");
-    plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulDelete", message);
+    plan.record_event(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulDelete", message);
 }
 
 /// Releases a VMI that has ended and whose end was recorded.
-fn let_go(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {
+fn release_vmi(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {
     let holds = vmi.metadata.finalizers.iter().any(|finalizer| finalizer == OF_VM);
     if !holds || vmi.metadata.deletion_timestamp.is_none() || !super::vmi::phase(vmi).is_final() {
         return;

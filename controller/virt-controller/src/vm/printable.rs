@@ -17,14 +17,14 @@ pub(super) struct PrintableInput<'a> {
     pub(super) stops: bool,
 }
 
-pub(super) fn word(seen: &PrintableInput<'_>) -> PrintableStatus {
+pub(super) fn status(seen: &PrintableInput<'_>) -> PrintableStatus {
     let phase = seen.vmi.map(super::super::vmi::phase);
     let conditions =
         seen.vmi.and_then(|vmi| vmi.status.as_ref()).map_or(&[][..], |status| &status.conditions);
     let says = |kind: ConditionType, reason: &str| is_not(conditions, &kind, reason);
     let is_final = phase.as_ref().is_some_and(Phase::is_final);
     let is_running = phase == Some(Phase::Running);
-    let is_paused = conditions::is(conditions, &ConditionType::Paused);
+    let is_paused = conditions::is_true(conditions, &ConditionType::Paused);
     let leaves = seen.vmi.is_some_and(|vmi| vmi.metadata.deletion_timestamp.is_some());
     let migrates = seen.vmi.and_then(|vmi| vmi.status.as_ref()?.migration_state.as_ref());
     let fails =
@@ -64,7 +64,7 @@ pub(super) fn word(seen: &PrintableInput<'_>) -> PrintableStatus {
 }
 
 fn is_not(list: &[Condition], kind: &ConditionType, reason: &str) -> bool {
-    conditions::of(list, kind)
+    conditions::find(list, kind)
         .is_some_and(|condition| condition.status == "False" && condition.reason.as_deref() == Some(reason))
 }
 
@@ -99,7 +99,7 @@ mod tests {
         let vmi =
             (!vmi.is_null()).then(|| api::wire::read(json!({"metadata": meta, "status": vmi})).unwrap());
         let strategy = &RunStrategy::from(strategy);
-        word(&PrintableInput { vm: &vm, strategy, vmi: vmi.as_ref(), disks, starts, stops }).to_string()
+        status(&PrintableInput { vm: &vm, strategy, vmi: vmi.as_ref(), disks, starts, stops }).to_string()
     }
 
     #[test]

@@ -45,18 +45,18 @@ pub(crate) fn of_template(vm: &VirtualMachine) -> String {
     for interface in &mut template.spec.domain.devices.interfaces {
         interface.state = interface.state.take().filter(|state| !links::is_live(state));
     }
-    let named = super::sizes::named(vm);
+    let named = super::sizes::restart_key(vm);
     RULE.note(&format!("{:016x}", fnv(&format!("{}{named}", template.write()))))
 }
 
 /// The sum of a VMI, if it is of the rule of today.
-fn noted(vmi: &VirtualMachineInstance) -> Option<&String> {
+fn recorded_sum(vmi: &VirtualMachineInstance) -> Option<&String> {
     vmi.metadata.annotations.get(TEMPLATE).filter(|noted| RULE.read(noted).is_some())
 }
 
 /// True if a VMI is known to be of another template than its VM has.
 pub(crate) fn is_outdated(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
-    noted(vmi).is_some_and(|noted| *noted != of_template(vm))
+    recorded_sum(vmi).is_some_and(|noted| *noted != of_template(vm))
 }
 
 /// Notes the sum on a VMI that has none, or one of another rule.
@@ -67,7 +67,7 @@ pub(super) fn note(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut
     if has_ended
         || plan.steps.iter().any(is_deleted)
         || vm.metadata.deletion_timestamp.is_some()
-        || noted(vmi).is_some()
+        || recorded_sum(vmi).is_some()
     {
         return;
     }

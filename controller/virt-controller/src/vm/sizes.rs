@@ -29,7 +29,7 @@ use api::vm::{
 };
 use api::vmi::VirtualMachineInstance;
 use cluster_model::config::Config;
-use cluster_model::instancetypes::{SizeSpecs, live, of_revision, revision_in_use};
+use cluster_model::instancetypes::{SizeSpecs, find, of_revision, revision_in_use};
 use cluster_model::objects::owner::controller as owner;
 use cluster_model::objects::{Attempt, Failure, Key, Kind, World};
 use cluster_model::plan::Plan;
@@ -61,7 +61,7 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// Creates the revisions, and records them in the status.
-    pub(super) fn keep(
+    pub(super) fn record(
         &self,
         next: &mut VirtualMachine,
         failed: Option<&Failure>,
@@ -90,7 +90,7 @@ impl Sizes {
 
 /// Finds both for `next`, which is the VM as it should be.
 /// `runs`: it has a VMI.
-pub(super) fn look(
+pub(super) fn resolve(
     world: &World,
     next: &mut VirtualMachine,
     runs: bool,
@@ -98,13 +98,13 @@ pub(super) fn look(
 ) -> Result<Sizes, Problem> {
     let mut sizes = Sizes::default();
     for role in Role::ALL {
-        sizes.is_inferred |= inferred(world, next, role, now)?;
+        sizes.is_inferred |= infer_name(world, next, role, now)?;
     }
     let mut given = SizeSpecs::default();
     for role in Role::ALL {
         let Some(matcher) = Matcher::from_spec(&next.spec, role) else { continue };
         let problem = |message: String| Problem { reason: not_found(role), message };
-        let found = found(world, next, &matcher, &mut given).map_err(problem)?;
+        let found = find_spec(world, next, &matcher, &mut given).map_err(problem)?;
         sizes.make.extend(found.make);
         match role {
             Role::Instancetype => sizes.instancetype = Some(found.reference),
@@ -151,7 +151,7 @@ pub(super) fn annotate(vm: &VirtualMachine, vmi: &mut VirtualMachineInstance) {
 }
 
 /// Parts of both that a restart would change, beside the template; empty if the VM names neither.
-pub(super) fn named(vm: &VirtualMachine) -> String {
+pub(super) fn restart_key(vm: &VirtualMachine) -> String {
     let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role));
     let said = matchers.map(|matcher| {
         let kind = matcher.matched().map_or(matcher.kind, |kind| kind.kind());
@@ -168,13 +168,13 @@ const fn not_found(role: Role) -> &'static str {
 }
 
 /// Puts the name in that a volume says. Whether it did.
-fn inferred(world: &World, vm: &mut VirtualMachine, role: Role, now: Timestamp) -> Result<bool, Problem> {
+fn infer_name(world: &World, vm: &mut VirtualMachine, role: Role, now: Timestamp) -> Result<bool, Problem> {
     let Some(matcher) = Matcher::from_spec(&vm.spec, role) else { return Ok(false) };
     if matcher.infer_from_volume.is_empty() || !matcher.name.is_empty() {
         return Ok(false);
     }
     let ignores = matcher.policy == Some(&InferFailurePolicy::Ignore);
-    let known = ReadableObjects::of(world, vm, matcher.infer_from_volume, now);
+    let known = ReadableObjects::for_vm(world, vm, matcher.infer_from_volume, now);
     let named = match infer(vm, role, matcher.infer_from_volume, &known) {
         Ok(named) => Some(named),
         Err(error) if ignores && error.is_ignorable => None,
@@ -216,7 +216,7 @@ struct Lookup {
     make: Option<(Key, Value)>,
 }
 
-fn found(
+fn find_spec(
     world: &World,
     vm: &VirtualMachine,
     matcher: &Matcher<'_>,
@@ -244,11 +244,11 @@ fn found(
                 "controllerrevisions.apps \"{name}\" not found: it has the {field} that this VM uses; restore it, or {other}"
             ));
         };
-        given.take(matcher.role, of_revision(revision, matcher.role)?).map_err(|why| wrong(name, &why))?;
+        given.set(matcher.role, of_revision(revision, matcher.role)?).map_err(|why| unusable(name, &why))?;
         return Ok(Lookup { reference: of(name), make: None });
     }
-    let live = live(world, kind, namespace, matcher.name).ok_or_else(|| kind.not_found(matcher.name))?;
-    given.take(matcher.role, live.spec.clone()).map_err(|why| wrong(matcher.name, &why))?;
+    let live = find(world, kind, namespace, matcher.name).ok_or_else(|| kind.not_found(matcher.name))?;
+    given.set(matcher.role, live.spec.clone()).map_err(|why| unusable(matcher.name, &why))?;
     let name = live.revision_name(vm.metadata.name.as_deref().unwrap_or_default());
     let make = match world.revisions.get(namespace, &name) {
         None => {
@@ -265,7 +265,7 @@ fn found(
     Ok(Lookup { reference: of(&name), make })
 }
 
-fn wrong(name: &str, why: &str) -> String {
+fn unusable(name: &str, why: &str) -> String {
     format!("{name} cannot be used: {why}")
 }
 
@@ -273,7 +273,7 @@ fn wrong(name: &str, why: &str) -> String {
 pub(crate) fn measured(world: &World, vm: &VirtualMachine) -> Option<Template> {
     let mut given = SizeSpecs::default();
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
-        found(world, vm, &matcher, &mut given).ok()?;
+        find_spec(world, vm, &matcher, &mut given).ok()?;
     }
     if given == SizeSpecs::default() {
         return None;
@@ -308,7 +308,7 @@ struct ReadableObjects<'a> {
 
 impl<'a> ReadableObjects<'a> {
     /// `volume`: the VM's volume whose labels are needed.
-    fn of(world: &'a World, vm: &VirtualMachine, volume: &str, now: Timestamp) -> ReadableObjects<'a> {
+    fn for_vm(world: &'a World, vm: &VirtualMachine, volume: &str, now: Timestamp) -> ReadableObjects<'a> {
         let namespace = vm.metadata.namespace.clone().unwrap_or_default();
         let mut volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
         let named = volumes.find(|one| one.name == volume).and_then(|volume| volume.data_volume.as_ref());

@@ -83,7 +83,7 @@ fn a_vmi_is_made_with_the_values_of_both() {
     }
     // What is as it should be is not written again.
     let writes = sim.writes;
-    sim.later(60);
+    sim.advance(60);
     sim.settle();
     assert_eq!(sim.writes, writes);
 }
@@ -141,7 +141,7 @@ fn what_is_missing_is_told_and_waited_for() {
         )
     );
     let small = size(&mut sim, "small", "256Mi");
-    assert!(sim.world.touched(&small).contains(&vm), "it is looked at again when it comes");
+    assert!(sim.world.dependents(&small).contains(&vm), "it is looked at again when it comes");
     sim.settle();
     assert_eq!(
         failure(&sim, &vm),
@@ -215,13 +215,13 @@ fn a_revision_of_a_vm_that_is_gone_is_waited_for() {
     let uid = sim.uid(&small);
     let old = json!({"namespace": "n", "name": "web", "uid": "old"});
     let kind = api::instancetype::MatcherKind::parse(api::instancetype::Role::Instancetype, "").unwrap();
-    let live = cluster_model::instancetypes::live(&sim.world, kind, "n", "small").unwrap();
+    let live = cluster_model::instancetypes::find(&sim.world, kind, "n", "small").unwrap();
     let left = sim.put(Kind::ControllerRevision, live.revision(&api::wire::read(old).unwrap()));
     assert_eq!(left.name, format!("web-small-v1beta1-{uid}-1"));
     let key = sim.put(Kind::VirtualMachine, vm(json!({"instancetype": {"name": "small"}})));
     sim.settle();
     assert!(failure(&sim, &key).unwrap().1.contains("still exists from a VM that is gone"));
-    assert!(sim.world.touched(&left).contains(&key), "it is looked at again when that goes");
+    assert!(sim.world.dependents(&left).contains(&key), "it is looked at again when that goes");
     sim.vanish(&left);
     sim.settle();
     assert_eq!((failure(&sim, &key), revisions(&sim)), (None, vec![left.name]));
@@ -313,7 +313,7 @@ fn a_label_that_comes_to_the_source_of_a_clone_is_seen() {
         sim.settle();
         assert!(failure(&sim, &key).is_some(), "{source}");
         // Nothing else may wake it: a clone that is whole is written no more.
-        assert!(sim.world.touched(&golden).contains(&key), "{source}");
+        assert!(sim.world.dependents(&golden).contains(&key), "{source}");
         sim.change(&golden, json!({"metadata": {"labels": {INSTANCETYPE: "small"}}}));
         sim.settle();
         assert_eq!(failure(&sim, &key), None, "{source}");

@@ -1,7 +1,7 @@
 //! The status of a VM.
 
 use super::disks::Disks;
-use super::printable::{PrintableInput, word};
+use super::printable::{PrintableInput, status};
 use super::strategy::Act;
 use super::trouble::VmProblem;
 use super::{change, revision};
@@ -19,7 +19,7 @@ const TAKEN: usize = 32;
 const LONGEST: usize = 1024;
 
 /// Writes the status. `vm` has its requests and failures already. `trouble`: the current problem.
-pub(super) fn say(
+pub(super) fn write(
     vm: &mut VirtualMachine,
     strategy: &RunStrategy,
     vmi: Option<&VirtualMachineInstance>,
@@ -27,13 +27,13 @@ pub(super) fn say(
     trouble: Option<VmProblem<'_>>,
     now: Timestamp,
 ) {
-    let act = super::strategy::act(vm, strategy, vmi, now);
+    let act = super::strategy::decide(vm, strategy, vmi, now);
     let starts = matches!(act, Act::Start { .. } | Act::Run)
         || vmi.is_none()
-            && change::wanted(vm, &StateChange::Start).is_some()
+            && change::next_request(vm, &StateChange::Start).is_some()
             && !matches!(act, Act::Wait { .. });
     let seen = PrintableInput { vm, strategy, vmi, disks, starts, stops: act == Act::Stop };
-    let word = word(&seen);
+    let word = status(&seen);
     let runs = vmi.filter(|vmi| !crate::vmi::phase(vmi).is_final());
     let is_outdated = runs.is_some_and(|vmi| revision::is_outdated(vm, vmi));
     let generation = vm.metadata.generation;
@@ -93,14 +93,14 @@ pub(super) fn terminating(
 /// `Some(true)` if the VMI is ready, and otherwise `None`.
 fn is_ready(vmi: &VirtualMachineInstance) -> Option<bool> {
     let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let ready = conditions::of(said, &vmi::ConditionType::Ready);
+    let ready = conditions::find(said, &vmi::ConditionType::Ready);
     ready.is_some_and(|ready| ready.status == "True").then_some(true)
 }
 
 fn copy_conditions(list: &mut Vec<Condition>, vmi: Option<&VirtualMachineInstance>, now: Timestamp) {
     let empty = Vec::new();
     let theirs = vmi.and_then(|vmi| vmi.status.as_ref()).map_or(&empty, |status| &status.conditions);
-    let ready = conditions::of(theirs, &vmi::ConditionType::Ready);
+    let ready = conditions::find(theirs, &vmi::ConditionType::Ready);
     match (vmi, ready) {
         (None, _) => {
             set(list, ConditionType::Ready, "False", Some("VMINotExists"), Some("VMI does not exist"), now);

@@ -31,14 +31,14 @@ pub(super) enum Act {
 }
 
 /// `vm` with the failures counted.
-pub(super) fn act(
+pub(super) fn decide(
     vm: &VirtualMachine,
     strategy: &RunStrategy,
     vmi: Option<&VirtualMachineInstance>,
     now: Timestamp,
 ) -> Act {
     let first = vm.status.as_ref().and_then(|status| status.run_strategy.as_ref()) != Some(strategy);
-    let asked = change::wanted(vm, &StateChange::Start);
+    let asked = change::next_request(vm, &StateChange::Start);
     let paused =
         asked.is_some_and(|request| request.data.get("paused").is_some_and(|paused| paused == "true"));
     let start = || match super::failure::wait_until(vm, now).filter(|&until| until > now) {
@@ -54,7 +54,7 @@ pub(super) fn act(
             _ => Act::Leave,
         };
     };
-    if change::stops(vm, vmi) {
+    if change::is_stop_requested(vm, vmi) {
         return Act::Stop;
     }
     let phase = super::super::vmi::phase(vmi);

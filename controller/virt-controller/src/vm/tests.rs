@@ -378,7 +378,7 @@ fn a_replica_set_keeps_its_number() {
     let uid = sim.get(&first)["metadata"]["uid"].clone();
     end(&mut sim, &first, "Failed");
     assert_eq!(sim.get(&first)["metadata"]["uid"], uid, "one that fails at once keeps its place for a while");
-    sim.later(11);
+    sim.advance(11);
     sim.settle();
     assert_eq!(count(&sim), 1, "one that has ended is replaced");
     assert!(
@@ -399,7 +399,7 @@ fn a_name_that_somebody_elses_vmi_has_is_told_and_waited_for() {
     assert_eq!((status.as_str(), reason.as_str()), ("True", "FailedCreate"));
     assert!(said.contains("does not belong to this VirtualMachine"), "{said}");
     let writes = sim.writes;
-    sim.later(60);
+    sim.advance(60);
     sim.settle();
     assert_eq!(sim.writes, writes, "said once");
     let uid = sim.get(&other)["metadata"]["uid"].clone();
@@ -414,14 +414,14 @@ fn a_name_that_somebody_elses_vmi_has_is_told_and_waited_for() {
 
 #[test]
 fn the_settings_object_is_made_and_told_of() {
-    let mut sim = Sim::bare();
-    let plan = crate::kubevirt::missing(&sim.world);
+    let mut sim = Sim::empty();
+    let plan = crate::kubevirt::create_if_missing(&sim.world);
     sim.apply(plan);
     let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     sim.settle();
     assert_eq!(sim.get(&key)["status"]["phase"], "Deployed");
     assert_eq!(sim.condition(&key, "Available").unwrap().0, "True");
-    assert!(crate::kubevirt::missing(&sim.world).is_empty());
+    assert!(crate::kubevirt::create_if_missing(&sim.world).is_empty());
 }
 
 /// A DataVolume's annotations reach the pods that fill it, which whoever makes VMs may not make.
@@ -531,7 +531,7 @@ fn a_vmi_of_a_vm_gets_the_presets_of_its_labels() {
 /// The VM comes from another cluster, whose nodes call the machine type otherwise.
 #[test]
 fn a_machine_type_of_a_distribution_becomes_what_the_cluster_says() {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     let notes = json!({"kubevirt.io/machine-types": "pc-q35-rhel9.4.0=pc-q35-8.2"});
     let meta = json!({"namespace": "kubevirt", "name": "kubevirt", "annotations": notes});
     sim.world.put(Kind::KubeVirt, json!({"metadata": meta, "spec": {}}), sim.now);

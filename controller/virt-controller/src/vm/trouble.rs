@@ -15,24 +15,24 @@ pub(super) struct VmProblem<'a> {
 }
 
 impl<'a> VmProblem<'a> {
-    pub(super) fn of(reason: &'static str, why: &'a str) -> VmProblem<'a> {
+    pub(super) fn new(reason: &'static str, why: &'a str) -> VmProblem<'a> {
         VmProblem { reason, why, disk: None }
     }
 
     /// The last write that failed. `disk`: the DataVolume to create next.
-    pub(super) fn met(failed: &'a Failure, disk: Option<&'a str>) -> VmProblem<'a> {
+    pub(super) fn from_failure(failed: &'a Failure, disk: Option<&'a str>) -> VmProblem<'a> {
         let why = &failed.message;
         match failed.about {
             Attempt::Make(Kind::DataVolume) => {
-                VmProblem { disk, ..VmProblem::of("FailedDataVolumeCreate", why) }
+                VmProblem { disk, ..VmProblem::new("FailedDataVolumeCreate", why) }
             }
-            Attempt::Make(_) => VmProblem::of("FailedCreate", why),
-            Attempt::Delete(_) => VmProblem::of("FailedDelete", why),
+            Attempt::Make(_) => VmProblem::new("FailedCreate", why),
+            Attempt::Delete(_) => VmProblem::new("FailedDelete", why),
         }
     }
 
     /// Sends an event, if the VM's condition has changed.
-    pub(super) fn tell(&self, vm: &VirtualMachine, next: &VirtualMachine, plan: &mut Plan) {
+    pub(super) fn record_event(&self, vm: &VirtualMachine, next: &VirtualMachine, plan: &mut Plan) {
         let VmProblem { reason, why, disk } = self;
         let name = disk.or(vm.metadata.name.as_deref()).unwrap_or_default();
         let message = match *reason {
@@ -42,14 +42,14 @@ impl<'a> VmProblem<'a> {
             "FailedDelete" => format!("Error deleting virtual machine instance {name}: {why}"),
             _ => return,
         };
-        if said(next) != said(vm) {
-            plan.tell(Kind::VirtualMachine, &vm.metadata, true, reason, message);
+        if current_message(next) != current_message(vm) {
+            plan.record_event(Kind::VirtualMachine, &vm.metadata, true, reason, message);
         }
     }
 }
 
 /// Message of the current problem, from the VM's condition.
-fn said(vm: &VirtualMachine) -> Option<&str> {
+fn current_message(vm: &VirtualMachine) -> Option<&str> {
     let list = vm.status.as_ref().map_or(&[][..], |status| &status.conditions);
     list.iter().find(|condition| condition.r#type == ConditionType::Failure)?.message.as_deref()
 }

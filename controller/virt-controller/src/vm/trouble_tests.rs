@@ -1,7 +1,7 @@
 //! What is told where a VM or a VMI is kept from what is wanted of it.
 
 use crate::sim::controller::Controller;
-use crate::sim::others::Others;
+use crate::sim::others::OtherPrograms;
 use crate::sim::{Sim, blank, data_volume_spec, vm, vm_with_disk, vmi};
 use cluster_model::objects::{Attempt, Failure, Key, Kind};
 use serde_json::json;
@@ -48,10 +48,10 @@ fn a_vmi_that_the_server_keeps_is_told_once_and_tried_again() {
             false => sim.change(&of, json!({"spec": {"runStrategy": "Halted"}})),
         }
         sim.wire.keeps = Some(Kind::VirtualMachineInstance);
-        let mut controller = Controller::begin(&mut sim, 1);
+        let mut controller = Controller::start(&mut sim, 1);
         for _ in 0..3 {
             until_quiet(&mut controller, &mut sim);
-            sim.later(30);
+            sim.advance(30);
         }
         let (status, reason, why) = sim.condition(&of, "Failure").unwrap();
         assert_eq!((status.as_str(), reason.as_str()), ("True", "FailedDelete"));
@@ -60,7 +60,7 @@ fn a_vmi_that_the_server_keeps_is_told_once_and_tried_again() {
         assert!(!is_going(&sim, &key));
         sim.wire.keeps = None;
         for _ in 0..2 {
-            sim.later(60);
+            sim.advance(60);
             until_quiet(&mut controller, &mut sim);
         }
         assert!(is_going(&sim, &key));
@@ -78,12 +78,12 @@ fn a_pod_that_the_server_keeps_is_told_once_and_tried_again() {
     sim.change(&pod, json!({"spec": {"nodeName": "node1"}}));
     sim.delete(&key);
     sim.wire.keeps = Some(Kind::Pod);
-    let mut controller = Controller::begin(&mut sim, 1);
+    let mut controller = Controller::start(&mut sim, 1);
     let mut times = BTreeSet::new();
     for _ in 0..3 {
         until_quiet(&mut controller, &mut sim);
         times.insert(since(&sim, &key));
-        sim.later(30);
+        sim.advance(30);
     }
     assert_eq!(times.len(), 1, "it is the same all the time: {times:?}");
     let (status, reason, message) = sim.condition(&key, "Synchronized").unwrap();
@@ -94,10 +94,10 @@ fn a_pod_that_the_server_keeps_is_told_once_and_tried_again() {
     );
     assert_eq!(told(&sim, "FailedDelete"), [message], "once");
     sim.wire.keeps = None;
-    sim.later(60);
+    sim.advance(60);
     until_quiet(&mut controller, &mut sim);
     assert!(is_going(&sim, &pod));
-    sim.later(60);
+    sim.advance(60);
     until_quiet(&mut controller, &mut sim);
     let said = sim.condition(&key, "Synchronized");
     assert!(
@@ -112,9 +112,9 @@ fn the_pod_of_a_running_vmi_that_the_server_keeps_is_told_once() {
     let mut sim = Sim::new();
     settings(&mut sim);
     let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
-    let mut others = Others::default();
+    let mut others = OtherPrograms::default();
     others.stubborn = true;
-    let mut controller = Controller::begin(&mut sim, 1);
+    let mut controller = Controller::start(&mut sim, 1);
     let mut play = |sim: &mut Sim| {
         others.beat(sim);
         assert!((0..100).any(|tick| !(controller.tick(sim, tick) | others.act(sim))), "it never settles");
@@ -124,7 +124,7 @@ fn the_pod_of_a_running_vmi_that_the_server_keeps_is_told_once() {
     sim.delete(&key);
     sim.wire.keeps = Some(Kind::Pod);
     for _ in 0..4 {
-        sim.later(30);
+        sim.advance(30);
         play(&mut sim);
     }
     let (status, reason, message) = sim.condition(&key, "Synchronized").unwrap();
@@ -132,7 +132,7 @@ fn the_pod_of_a_running_vmi_that_the_server_keeps_is_told_once() {
     assert_eq!(told(&sim, "FailedDelete"), [message], "once");
     sim.wire.keeps = None;
     for _ in 0..2 {
-        sim.later(60);
+        sim.advance(60);
         play(&mut sim);
     }
     assert!(!sim.objects.contains_key(&key), "it goes with its pod");

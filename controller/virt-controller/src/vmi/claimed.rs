@@ -2,7 +2,7 @@
 //! with it.
 //!
 //! ```text
-//!  pod runs ─► the name of each ResourceClaim ─► Step::TellDevices ─► status.deviceStatus ─► hand-over
+//!  pod runs ─► the name of each ResourceClaim ─► Step::RecordDevices ─► status.deviceStatus ─► hand-over
 //!                  │ pod has none                     │ not allocated, no slice, no address
 //!                  └────────► the reason ◄────────────┘ and again, later
 //! ```
@@ -24,16 +24,16 @@ const REASON: &str = "DeviceNotAllocated";
 
 /// Reads where each device of a ResourceClaim is; `None` where the status of the VMI has all of them.
 pub(super) fn tell_devices(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Option<Outcome> {
-    let Ok(devices) = wanted(input.vmi, pod) else { return Some(Outcome::default()) };
+    let Ok(devices) = claimed_devices(input.vmi, pod) else { return Some(Outcome::default()) };
     if are_told(input.vmi, &devices) {
         return None;
     }
     let failure = input.world.failures.get(&key_of(input.vmi));
     if let Some(failure) = failure.filter(|failure| failure.retry > input.now) {
-        return Some(Outcome::default().again(failure.retry));
+        return Some(Outcome::default().retry_at(failure.retry));
     }
     let meta = &input.vmi.metadata;
-    Some(Outcome::default().then(Step::TellDevices(TellDevices {
+    Some(Outcome::default().after_write(Step::RecordDevices(TellDevices {
         key: key(Kind::VirtualMachineInstance, meta),
         version: meta.resource_version.clone().unwrap_or_default(),
         pod: pod.meta.uid.clone().unwrap_or_default(),
@@ -47,7 +47,7 @@ pub(super) fn unallocated(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String
     if !pod_state::is_up(pod) {
         return None;
     }
-    let message = match wanted(input.vmi, pod) {
+    let message = match claimed_devices(input.vmi, pod) {
         Ok(devices) if are_told(input.vmi, &devices) => return None,
         Ok(_) => {
             let failure = input.world.failures.get(&key_of(input.vmi))?;
@@ -59,7 +59,7 @@ pub(super) fn unallocated(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String
 }
 
 /// The devices of ResourceClaims that a VMI has, or why one of them has no ResourceClaim.
-fn wanted(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<ClaimedDevice>, String> {
+fn claimed_devices(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<ClaimedDevice>, String> {
     let devices = &vmi.spec.domain.devices;
     let gpus = devices.gpus.iter().map(|gpu| (List::Gpus, &gpu.name, &gpu.claim_name, &gpu.request_name));
     let others = devices.host_devices.iter();
@@ -179,7 +179,7 @@ mod tests {
     /// The VMI is decided on, as the loop does, and what fails is remembered. Why it failed.
     fn try_once(sim: &mut Sim, key: &Key) -> String {
         let plan = crate::decide(&sim.world, key, sim.now);
-        assert!(plan.steps.iter().any(|step| matches!(step, Step::TellDevices(_))), "{plan:?}");
+        assert!(plan.steps.iter().any(|step| matches!(step, Step::RecordDevices(_))), "{plan:?}");
         let (about, error) = carry_out(sim, plan).failed.expect("it cannot be");
         assert_eq!(about, Some(Attempt::Make(Kind::ResourceClaim)), "it is said of the VMI");
         let message = error.to_string();
@@ -267,7 +267,7 @@ mod tests {
         let failure = Failure { about: Attempt::Make(Kind::ResourceClaim), message, times: 1, retry };
         sim.world.failures.insert(key.clone(), failure);
         let tells = |plan: &cluster_model::plan::Plan| {
-            plan.steps.iter().any(|step| matches!(step, Step::TellDevices(_)))
+            plan.steps.iter().any(|step| matches!(step, Step::RecordDevices(_)))
         };
         let plan = crate::decide(&sim.world, &key, sim.now);
         assert!(!tells(&plan), "{plan:?}");

@@ -18,7 +18,7 @@
 //! **A second look** is taken when the launcher pod runs, before the VMI is handed over to its node
 //! ([`at_hand_over`]): a virt-controller may have created the pod late, after another one had taken over its Lease.
 
-use super::needs::{self, Needs};
+use super::needs::{self, DiskNeeds};
 use super::outcome::Outcome;
 use super::waiting::wait;
 use super::{VmiReconcile, key_of, phase, pod_state};
@@ -55,7 +55,7 @@ pub(super) fn rivals_for_disks(input: &VmiReconcile<'_>) -> Result<Vec<LauncherP
         }
         if is_waiting(other) {
             is_unknown = is_unknown || world.busy.contains(&key_of(other));
-            rivals.extend(LauncherPods::of(other));
+            rivals.extend(LauncherPods::for_vmi(other));
         }
     }
     if is_unknown { Err(Outcome::default()) } else { Ok(rivals) }
@@ -76,9 +76,9 @@ pub(super) fn at_hand_over(input: &VmiReconcile<'_>, pod: &Pod) -> HandOver {
                 held_up = held_up.or_else(|| may_run(world, other).then(|| message(vmi, conflict)));
             }
             _ if was_handed_over(other) => return HandOver::Lost { message: message(vmi, conflict) },
-            Some(its) if made(pod) < made(its) => held_up = Some(message(vmi, conflict)),
+            Some(its) if created_at(pod) < created_at(its) => held_up = Some(message(vmi, conflict)),
             Some(_) => return HandOver::Lost { message: message(vmi, conflict) },
-            None => rivals.extend(LauncherPods::of(other)),
+            None => rivals.extend(LauncherPods::for_vmi(other)),
         }
     }
     held_up.map_or(HandOver::Free(rivals), |message| HandOver::HeldUp { message })
@@ -96,22 +96,22 @@ pub(super) fn held_up(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String, St
 }
 
 /// The end of a VMI that has given way before its guest began.
-pub(super) fn lost(message: &str) -> Outcome {
+pub(super) fn give_way(message: &str) -> Outcome {
     Outcome::default()
         .condition(ConditionType::Synchronized, "False", REASON, message)
         .event(true, REASON, message)
-        .fails(REASON)
+        .fail(REASON)
 }
 
 /// Time at which a pod was created, in seconds: of two in one second, neither is the older one.
-fn made(pod: &Pod) -> &str {
+fn created_at(pod: &Pod) -> &str {
     pod.meta.creation_timestamp.as_deref().unwrap_or_default()
 }
 
 /// True if QEMU of the VMI may run now, or will without a further decision. A VMI that has ended counts with all pods of it.
 fn may_run(world: &World, vmi: &VirtualMachineInstance) -> bool {
     if phase(vmi).is_final() {
-        let any = LauncherPods::of(vmi).map(LauncherPods::any);
+        let any = LauncherPods::for_vmi(vmi).map(LauncherPods::any);
         return any.is_some_and(|any| world.launcher_pods(&any).iter().any(|pod| !pod.is_over()));
     }
     !is_waiting(vmi) || world.active_pod(vmi).is_some()
@@ -120,10 +120,10 @@ fn may_run(world: &World, vmi: &VirtualMachineInstance) -> bool {
 /// True if a VMI without a launcher pod waits for nothing but the disks of others.
 fn may_start(world: &World, vmi: &VirtualMachineInstance) -> bool {
     let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let said = conditions::of(said, &ConditionType::Synchronized).filter(|said| said.status == "False");
+    let said = conditions::find(said, &ConditionType::Synchronized).filter(|said| said.status == "False");
     said.is_none_or(|said| said.reason.as_deref() == Some(REASON))
         && !world.is_unread(&key_of(vmi))
-        && matches!(needs::look(world, vmi), Needs::There(_))
+        && matches!(needs::find(world, vmi), DiskNeeds::There(_))
 }
 
 /// Position of a VMI in the order of those that wait for one another.
@@ -156,7 +156,7 @@ fn message(vmi: &VirtualMachineInstance, conflict: DiskConflict<'_>) -> String {
 mod tests {
     use crate::run::ControlLoop;
     use crate::sim::{Sim, vmi};
-    use cluster_client::Done;
+    use cluster_client::PlanResult;
     use cluster_client::watch::WatchMessage;
     use cluster_model::objects::{Attempt, Failure, Key, Kind};
     use cluster_model::plan::{Plan, Step};
@@ -196,7 +196,7 @@ mod tests {
         let writes = sim.writes;
         sim.settle();
         assert_eq!(sim.writes, writes, "it waits without a write");
-        assert!(sim.world.touched(&first).contains(&second), "the end of one is looked at for the other");
+        assert!(sim.world.dependents(&first).contains(&second), "the end of one is looked at for the other");
         sim.agent_says(&first, "Succeeded");
         sim.settle();
         let (_, reason, _) = sim.condition(&second, "Synchronized").unwrap();
@@ -210,7 +210,7 @@ mod tests {
         let said = json!([{"name": "compute", "ready": false, "state": ended}]);
         sim.change(&pod, json!({"status": {"containerStatuses": said}}));
         assert!(
-            sim.world.touched(&pod).contains(&second),
+            sim.world.dependents(&pod).contains(&second),
             "the end of the container is looked at for the other"
         );
         sim.settle();
@@ -234,7 +234,7 @@ mod tests {
         sim.settle();
         assert_eq!(sim.pod_of(&second), None);
         sim.vanish(&pod);
-        assert!(sim.world.touched(&pod).contains(&second), "that it is gone is looked at for the other");
+        assert!(sim.world.dependents(&pod).contains(&second), "that it is gone is looked at for the other");
         sim.settle();
         assert!(sim.pod_of(&second).is_some());
     }
@@ -265,7 +265,7 @@ mod tests {
             sim.settle();
             let why = |sim: &Sim| sim.condition(&older, "Synchronized").map(|(_, reason, _)| reason);
             assert_eq!(why(&sim).as_deref(), Some(reason));
-            sim.later(1);
+            sim.advance(1);
             let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
             sim.settle();
             assert!(sim.pod_of(&younger).is_some() && sim.pod_of(&older).is_none(), "{reason}");
@@ -289,14 +289,14 @@ mod tests {
         object["spec"]["volumes"].as_array_mut().unwrap().push(more);
         let older = sim.put(Kind::VirtualMachineInstance, object);
         sim.settle();
-        sim.later(1);
+        sim.advance(1);
         let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
         sim.world.busy.insert(older.clone());
         let plan = crate::decide(&sim.world, &younger, sim.now);
         assert!(!creates_pod(&plan), "what comes of the other is not known yet: {plan:?}");
         sim.world.busy.clear();
         let plan = crate::decide(&sim.world, &younger, sim.now);
-        let asks = |step: &Step| matches!(step, Step::NoPodOf { .. });
+        let asks = |step: &Step| matches!(step, Step::RequireNoLauncherPod { .. });
         assert!(creates_pod(&plan) && asks(&plan.steps[0]), "the server is asked first: {plan:?}");
     }
 
@@ -307,7 +307,7 @@ mod tests {
                 let mut sim = begin();
                 let older = sim.put(Kind::VirtualMachineInstance, on(older, "disk"));
                 if is_later {
-                    sim.later(1);
+                    sim.advance(1);
                 }
                 // In one second, the uid decides: the one that was made first has the smaller one here.
                 let younger = sim.put(Kind::VirtualMachineInstance, on(younger, "disk"));
@@ -338,7 +338,7 @@ mod tests {
             if let Some(node) = node {
                 object["status"] = json!({"phase": "Scheduled", "nodeName": node});
             }
-            control.see(WatchMessage::Changed(Kind::VirtualMachineInstance, object), now);
+            control.handle_watch(WatchMessage::Changed(Kind::VirtualMachineInstance, object), now);
         };
         see(&mut control, &younger, "2", None);
         let (of, plan) = control.next(now).expect("a plan");
@@ -346,22 +346,22 @@ mod tests {
         see(&mut control, &older, "1", None);
         for (of, plan) in std::iter::from_fn(|| control.next(now)).collect::<Vec<_>>() {
             assert!(!creates_pod(&plan), "what comes of the other is not known yet: {plan:?}");
-            control.done(of, Done::default(), now);
+            control.finish_plan(of, PlanResult::default(), now);
         }
         // The creation failed, and did not reach the server.
-        control.done(younger.clone(), Done::default(), now);
+        control.finish_plan(younger.clone(), PlanResult::default(), now);
         let mut plan = None;
         while plan.is_none() {
             let (of, next) = control.next(now).expect("the older one goes on");
             assert!(of == older || !creates_pod(&next), "{next:?}");
             match creates_pod(&next) {
                 true => plan = Some(next),
-                false => control.done(of, Done::default(), now),
+                false => control.finish_plan(of, PlanResult::default(), now),
             }
         }
-        let asks = |step: &Step| matches!(step, Step::NoPodOf { .. });
+        let asks = |step: &Step| matches!(step, Step::RequireNoLauncherPod { .. });
         assert!(asks(&plan.unwrap().steps[0]), "the server is asked first");
-        control.done(older.clone(), Done::default(), now);
+        control.finish_plan(older.clone(), PlanResult::default(), now);
         // It was created: the older one waits.
         see(&mut control, &younger, "2", Some("node1"));
         let plans: Vec<(Key, Plan)> = std::iter::from_fn(|| control.next(now)).collect();
@@ -378,7 +378,7 @@ mod tests {
         object["spec"]["volumes"].as_array_mut().unwrap().push(more);
         let first = sim.put(Kind::VirtualMachineInstance, object);
         sim.settle();
-        sim.later(1);
+        sim.advance(1);
         let late = sim.put(Kind::VirtualMachineInstance, on("late", "disk"));
         let mut plan = crate::decide(&sim.world, &late, sim.now);
         plan.steps.retain(|step| matches!(step, Step::Create { .. }));
@@ -389,7 +389,7 @@ mod tests {
         if first_has_guest {
             runs(&mut sim, &first, "node1");
         }
-        sim.later(1);
+        sim.advance(1);
         sim.apply(plan);
         assert!(sim.pod_of(&late).is_some());
         (sim, first, late)
@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(sim.writes, writes, "it waits without a write");
         let pod = sim.pod_of(&late).unwrap();
         sim.vanish(&pod);
-        assert!(sim.world.touched(&pod).contains(&first), "that it is gone is looked at for the other");
+        assert!(sim.world.dependents(&pod).contains(&first), "that it is gone is looked at for the other");
         sim.settle();
         assert_eq!((phase_of(&sim, &first), sim.condition(&first, "Synchronized")), ("Scheduled", None));
     }
@@ -448,7 +448,7 @@ mod tests {
         let pod = sim.pod_of(&first).unwrap();
         sim.pod_runs(&pod, "node1");
         let plan = crate::decide(&sim.world, &first, sim.now);
-        assert!(matches!(plan.steps[0], Step::NoPodOf { .. }), "{plan:?}");
+        assert!(matches!(plan.steps[0], Step::RequireNoLauncherPod { .. }), "{plan:?}");
         let failed = crate::sim::door::carry_out(&mut sim, plan.clone());
         let (_, error) = failed.failed.expect("the pod of the other is there");
         assert!(error.to_string().ends_with("exists; the cache was outdated"), "{error}");

@@ -50,7 +50,7 @@ fn ended(input: &VmiReconcile<'_>, next_phase: &Phase) -> Outcome {
     let left: Vec<&Pod> = pods.iter().copied().filter(|pod| is_left(pod)).collect();
     let mut outcome = name_conflict(input, &left);
     // The launcher of a VMI that has failed is kept for debugging where an annotation asks for it, as long as the VMI exists.
-    let is_kept = *next_phase == Phase::Failed && !input.is_deleted() && pod::keeps(&vmi.metadata);
+    let is_kept = *next_phase == Phase::Failed && !input.is_deleted() && pod::keeps_failed_pod(&vmi.metadata);
     for pod in left.iter().filter(|pod| !pod.is_going() && !is_kept) {
         outcome = outcome.and(delete_pod(input, pod));
     }
@@ -72,7 +72,7 @@ fn ended(input: &VmiReconcile<'_>, next_phase: &Phase) -> Outcome {
     {
         let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
         let key = Key { kind: Kind::ControllerRevision, namespace, name };
-        outcome = outcome.first(Step::Delete { key, uid: String::new() });
+        outcome = outcome.before_write(Step::Delete { key, uid: String::new() });
     }
     outcome.change(Change::Release { keeps_of_vm: is_looked_after(world, vmi) })
 }
@@ -80,7 +80,7 @@ fn ended(input: &VmiReconcile<'_>, next_phase: &Phase) -> Outcome {
 /// Deletes a pod, with an event where it was made for this VMI.
 pub(super) fn delete_pod(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
     let name = pod.meta.name.as_deref().unwrap_or_default();
-    let is_own = input.own_pods.as_ref().is_some_and(|own| own.has(&pod.meta));
+    let is_own = input.own_pods.as_ref().is_some_and(|own| own.contains(&pod.meta));
     let mut outcome = Outcome::default();
     if let Some(failed) = undeleted(input) {
         if is_own {
@@ -88,7 +88,7 @@ pub(super) fn delete_pod(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
             outcome = report_undeleted(input, &message);
         }
         if failed.retry > input.now {
-            return outcome.again(failed.retry);
+            return outcome.retry_at(failed.retry);
         }
     }
     let outcome = outcome.delete(pod);
@@ -260,14 +260,14 @@ mod tests {
     /// The World may lag behind: a pod that it does not know may still write to the disks.
     #[test]
     fn the_server_is_asked_for_the_pods_of_a_vmi_before_it_goes() {
-        let asks = |plan: &Plan| plan.steps.iter().any(|step| matches!(step, Step::Absent { .. }));
+        let asks = |plan: &Plan| plan.steps.iter().any(|step| matches!(step, Step::RequireAbsent { .. }));
         let mut sim = Sim::new();
         let key = over(&mut sim, &json!({}));
         sim.settle();
         assert_eq!(sim.get(&key)["metadata"]["finalizers"], json!([FINALIZER]), "it is not deleted yet");
         sim.delete(&key);
         let plan = crate::decide(&sim.world, &key, sim.now);
-        assert!(matches!(plan.steps[0], Step::Absent { .. }), "{plan:?}");
+        assert!(matches!(plan.steps[0], Step::RequireAbsent { .. }), "{plan:?}");
         sim.apply(plan);
         assert!(!sim.objects.contains_key(&key));
         // Another program holds it.

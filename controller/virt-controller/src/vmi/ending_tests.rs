@@ -50,14 +50,14 @@ fn a_vm_that_was_shut_down_while_virt_handler_was_away_stays_off() {
         launcher_ends(&mut sim, &pod, &message);
         sim.settle();
         assert_eq!(phase(&sim, &vmi), "Running", "virt-handler may come");
-        sim.later(61);
+        sim.advance(61);
         sim.round();
         // The rest follows from this.
         let ended = sim.told.iter().filter(|(reason, _)| reason == "Stopped").count();
         assert_eq!(ended, 1, "{:?}", sim.told);
         for _ in 0..3 {
             sim.settle();
-            sim.later(600);
+            sim.advance(600);
         }
         assert_eq!(sim.lives > lives, starts_again, "{phase_then}: {:?}", sim.reasons());
     }
@@ -75,7 +75,7 @@ fn a_vmi_ends_as_its_launcher_left_it() {
     ] {
         let (mut sim, key, pod) = alone();
         launcher_ends(&mut sim, &pod, message);
-        sim.later(61);
+        sim.advance(61);
         sim.settle();
         assert_eq!(phase(&sim, &key), ends_as, "{message}");
         let condition = sim.condition(&key, "Synchronized").map(|(_, reason, said)| (reason, said));
@@ -114,10 +114,10 @@ fn a_clock_of_a_node_that_is_wrong_by_an_hour_changes_nothing_of_how_long_virt_h
         let compute = json!([{"name": "compute", "ready": false, "state": {"terminated": ended}}]);
         sim.change(&pod, json!({"status": {"phase": "Succeeded", "containerStatuses": compute}}));
         sim.settle();
-        sim.later(59);
+        sim.advance(59);
         sim.settle();
         assert_eq!(phase(&sim, &vmi), "Running", "{hours}: virt-handler may come");
-        sim.later(2);
+        sim.advance(2);
         sim.settle();
         assert_eq!(phase(&sim, &vmi), "Succeeded", "{hours}");
     }
@@ -174,7 +174,7 @@ fn each_phase_of_a_vmi_has_its_time_and_the_first_reason_of_its_end_stays() {
     let mut sim = Sim::new();
     let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
     sim.settle();
-    sim.later(5);
+    sim.advance(5);
     let pod = sim.pod_of(&key).unwrap();
     sim.pod_runs(&pod, "node1");
     sim.settle();

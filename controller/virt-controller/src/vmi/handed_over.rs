@@ -3,7 +3,7 @@
 use super::end::{delete_pod, ended_as};
 use super::networks::interfaces;
 use super::outcome::{Change, Outcome};
-use super::scheduling::{place, pod_ended, pod_is_gone};
+use super::scheduling::{assign, pod_ended, pod_is_gone};
 use super::vsock::cid;
 use super::{PATIENCE, VmiReconcile, pod_state};
 use crate::pod;
@@ -20,10 +20,10 @@ pub(super) fn handed_over(input: &VmiReconcile<'_>) -> Outcome {
         let outcome = pod_is_gone(input);
         return match input.world.ending(input.vmi) {
             Some(ending) => outcome.and(ended_as(ending)),
-            None => outcome.fails("PodNotExists"),
+            None => outcome.fail("PodNotExists"),
         };
     };
-    let placed = pod.node.as_ref().map(|node| place(input, pod, node)).unwrap_or_default();
+    let placed = pod.node.as_ref().map(|node| assign(input, pod, node)).unwrap_or_default();
     let outcome =
         Outcome::default().change(Change::Hold).and(placed).and(cid(input)).and(interfaces(input, pod));
     if pod_state::is_over(pod) {
@@ -31,7 +31,7 @@ pub(super) fn handed_over(input: &VmiReconcile<'_>) -> Outcome {
         return match (since.checked_add(PATIENCE), pod.ending()) {
             // The pod may be removed at any moment, so virt-handler is not waited for.
             (_, Some(ending)) if pod.is_going() => outcome.and(ended_as(&ending)),
-            (Ok(until), _) if until > input.now => outcome.again(until),
+            (Ok(until), _) if until > input.now => outcome.retry_at(until),
             (_, Some(ending)) => outcome.and(ended_as(&ending)),
             (_, None) => outcome.and(pod_ended(pod)),
         };
@@ -47,7 +47,7 @@ fn node(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
         let message = format!(
             "{}. The VMI may still run, so its disks are not given to another until its pod is gone: when the node \
              is back, or is deleted, or has the taint node.kubernetes.io/out-of-service",
-            crate::node::silent(name)
+            crate::node::silence_message(name)
         );
         return Outcome::default().condition(ConditionType::Synchronized, "False", UNHEARD, &message);
     }
@@ -55,7 +55,7 @@ fn node(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
         true => Outcome::default().no_condition(ConditionType::Synchronized),
         false => Outcome::default(),
     };
-    until.into_iter().fold(outcome, Outcome::again)
+    until.into_iter().fold(outcome, Outcome::retry_at)
 }
 
 /// Deletes the pod of a deleted VMI that virt-handler does not end in time: the kubelet ends it then.
@@ -64,14 +64,15 @@ fn end_late(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
     let since: Option<Timestamp> = since.filter(|_| !pod.is_going());
     let Some(since) = since else { return Outcome::default() };
     match since.checked_add(SignedDuration::from_secs(pod::grace(input.vmi))) {
-        Ok(until) if until > input.now => Outcome::default().again(until),
+        Ok(until) if until > input.now => Outcome::default().retry_at(until),
         _ => delete_pod(input, pod),
     }
 }
 
 /// Writes the readiness gate of the pod: Services leave a paused VMI out, since its pod is not ready then.
 fn unpaused(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
-    let status = if conditions::is(input.conditions(), &ConditionType::Paused) { "False" } else { "True" };
+    let status =
+        if conditions::is_true(input.conditions(), &ConditionType::Paused) { "False" } else { "True" };
     if pod.is_going() || pod.condition(pod::UNPAUSED).is_some_and(|condition| condition.status == status) {
         return Outcome::default();
     }
@@ -86,7 +87,7 @@ fn unpaused(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
         "message": message,
         "lastTransitionTime": stamp(input.now),
     }]}});
-    Outcome::default().then(Step::Patch {
+    Outcome::default().after_write(Step::Patch {
         key: key(Kind::Pod, &pod.meta),
         version: String::new(),
         change,
@@ -128,10 +129,10 @@ mod tests {
         let (key, pod) = running(&mut sim);
         sim.pod_ends(&pod, "Failed", 1);
         let until = sim.now + PATIENCE;
-        sim.later(59);
+        sim.advance(59);
         let plan = decide(&sim, &key);
         assert_eq!((plan.steps.is_empty(), plan.again), (true, Some(until)), "{plan:?}");
-        sim.later(1);
+        sim.advance(1);
         let plan = decide(&sim, &key);
         sim.apply(plan);
         assert_eq!(sim.get(&key)["status"]["phase"], "Failed");
@@ -147,7 +148,7 @@ mod tests {
         let until = sim.now + SignedDuration::from_secs(60);
         let plan = decide(&sim, &key);
         assert_eq!((deletes(&plan), plan.again), (false, Some(until)), "{plan:?}");
-        sim.later(60);
+        sim.advance(60);
         let plan = decide(&sim, &key);
         assert!(deletes(&plan), "{plan:?}");
         sim.delete(&pod);

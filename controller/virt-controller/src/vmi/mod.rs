@@ -92,7 +92,7 @@ pub(crate) fn phase(vmi: &VirtualMachineInstance) -> Phase {
 fn with_defaults(vmi: &VirtualMachineInstance, config: &Config) -> VirtualMachineInstance {
     let mut whole = vmi.clone();
     let name = whole.metadata.name.clone().unwrap_or_default();
-    api::defaults::apply(&mut whole, &config.given(api::uuid::of_vm(&name)));
+    api::defaults::apply(&mut whole, &config.defaults_context(api::uuid::of_vm(&name)));
     whole
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn checked(
     config: &Config,
 ) -> Option<(VirtualMachineInstance, Machine)> {
     let whole = with_defaults(vmi, config);
-    let machine = Machine::check(&whole, world.permitted()?).ok()?;
+    let machine = Machine::check(&whole, world.permissions()?).ok()?;
     Some((whole, machine))
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn checked(
 pub(crate) fn may_get_pod(world: &World, vmi: &VirtualMachineInstance) -> bool {
     is_waiting(vmi)
         && world.busy.contains(&key_of(vmi))
-        && matches!(needs::look(world, vmi), needs::Needs::There(_))
+        && matches!(needs::find(world, vmi), needs::DiskNeeds::There(_))
 }
 
 /// The plan for a VMI.
@@ -140,7 +140,7 @@ fn reconcile(input: &VmiReconcile<'_>) -> Outcome {
         _ => pending::pending(input),
     };
     let next_phase = phase(&outcome.apply(input));
-    let outcome = outcome.and(ready::ready(input.pod, &next_phase)).and(eviction::eviction(input));
+    let outcome = outcome.and(ready::ready_condition(input.pod, &next_phase)).and(eviction::eviction(input));
     let outcome = match input.phase.is_final() {
         true => outcome,
         false => outcome.and(volumes::volumes(input)),
@@ -163,7 +163,7 @@ struct VmiReconcile<'a> {
 
 impl<'a> VmiReconcile<'a> {
     fn new(world: &'a World, vmi: &'a VirtualMachineInstance, now: Timestamp) -> VmiReconcile<'a> {
-        let own_pods = LauncherPods::of(vmi);
+        let own_pods = LauncherPods::for_vmi(vmi);
         let pod = own_pods.as_ref().and_then(|own| own.active(world.launcher_pods(own), |pod| &pod.meta));
         VmiReconcile { world, now, vmi, phase: phase(vmi), own_pods, pod }
     }
@@ -184,7 +184,7 @@ impl<'a> VmiReconcile<'a> {
     /// True where a condition was not `False` until now. Events are sent where trouble begins only: the message of a kubelet that tries
     /// again and again differs each time, and is repeated in the condition alone.
     fn is_news(&self, kind: &ConditionType) -> bool {
-        conditions::of(self.conditions(), kind).is_none_or(|said| said.status != "False")
+        conditions::find(self.conditions(), kind).is_none_or(|said| said.status != "False")
     }
 }
 

@@ -19,7 +19,7 @@ const LOOKS_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 /// Reports which pod of another owner a deleted VMI waits for, and what would end the wait. This is written before that pod is deleted: a
 /// policy refuses us the deletion of a pod without the labels of a launcher.
 pub(super) fn name_conflict(input: &VmiReconcile<'_>, left: &[&Pod]) -> Outcome {
-    let is_foreign = |pod: &&&Pod| input.own_pods.as_ref().is_some_and(|own| !own.has(&pod.meta));
+    let is_foreign = |pod: &&&Pod| input.own_pods.as_ref().is_some_and(|own| !own.contains(&pod.meta));
     let Some(foreign) = left.iter().find(is_foreign).filter(|_| input.is_deleted()) else {
         return match is_reported(input) {
             true => Outcome::default().no_condition(ConditionType::Synchronized),
@@ -38,12 +38,12 @@ pub(super) fn name_conflict(input: &VmiReconcile<'_>, left: &[&Pod]) -> Outcome 
         true => outcome,
         false => outcome.event(true, REASON, message),
     };
-    input.now.checked_add(LOOKS_AGAIN).ok().into_iter().fold(outcome, Outcome::again)
+    input.now.checked_add(LOOKS_AGAIN).ok().into_iter().fold(outcome, Outcome::retry_at)
 }
 
 /// True where the condition was written before.
 fn is_reported(input: &VmiReconcile<'_>) -> bool {
-    let said = conditions::of(input.conditions(), &ConditionType::Synchronized);
+    let said = conditions::find(input.conditions(), &ConditionType::Synchronized);
     said.is_some_and(|said| said.reason.as_deref() == Some(REASON))
 }
 
@@ -95,7 +95,7 @@ mod tests {
         sim.told.clear();
         let steps = decide(&sim.world, &key, sim.now).steps;
         assert!(
-            matches!(&steps[..], [Step::Patch { .. }, Step::Tell(_), Step::Delete { key, .. }] if *key == strange),
+            matches!(&steps[..], [Step::Patch { .. }, Step::RecordEvent(_), Step::Delete { key, .. }] if *key == strange),
             "it is said though its deletion may be refused: {steps:?}"
         );
         sim.settle();
@@ -143,7 +143,7 @@ mod tests {
             let settings = crate::sim::kubevirt(json!({}));
             sim.put(Kind::KubeVirt, settings);
             let strange = stranger(&mut sim, &key, &owners);
-            let mut controller = Controller::begin(&mut sim, 1);
+            let mut controller = Controller::start(&mut sim, 1);
             let mut tick = 0;
             while controller.tick(&mut sim, tick) && tick < 100 {
                 tick += 1;

@@ -7,7 +7,7 @@ use cluster_model::objects::{PersistentVolumeClaim, Work, World, claims_of};
 use std::collections::BTreeMap;
 
 /// The state of the PVCs of a VMI.
-pub(super) enum Needs {
+pub(super) enum DiskNeeds {
     /// All requirements are met; the PVCs by name.
     There(BTreeMap<String, PersistentVolumeClaim>),
     /// A PVC is not.
@@ -22,7 +22,7 @@ pub(super) fn has_data_volumes(vmi: &VirtualMachineInstance) -> bool {
     vmi.spec.volumes.iter().any(|volume| volume.data_volume.is_some())
 }
 
-pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
+pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
     let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
     let mut claims = BTreeMap::new();
     let (mut missing, mut filling) = (None, None);
@@ -40,7 +40,7 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                         said.and_then(|said| said.message.clone())
                     });
                     let message = said.unwrap_or_else(|| format!("DataVolume {name} has failed"));
-                    return Needs::Failed { volume: name.clone(), message };
+                    return DiskNeeds::Failed { volume: name.clone(), message };
                 }
                 // No pod of ours fills it, and none writes to it: the volume is there for the launcher when it is whole.
                 Phase::PendingPopulation if data.spec.is_populated_externally() => {}
@@ -116,9 +116,9 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
         }
     }
     match (filling, missing) {
-        (Some(message), _) => Needs::Filling { message },
-        (None, Some(message)) => Needs::Missing { message },
-        (None, None) => Needs::There(claims),
+        (Some(message), _) => DiskNeeds::Filling { message },
+        (None, Some(message)) => DiskNeeds::Missing { message },
+        (None, None) => DiskNeeds::There(claims),
     }
 }
 
@@ -138,11 +138,11 @@ mod tests {
         let volume = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
         object["spec"]["volumes"] = json!([volume("disk"), volume("more")]);
         sim.put(Kind::VirtualMachineInstance, object);
-        match look(&sim.world, sim.world.vmis.get("n", "web").unwrap()) {
-            Needs::There(claims) => format!("there: {}", claims.len()),
-            Needs::Missing { message } => format!("missing: {message}"),
-            Needs::Filling { message } => format!("filling: {message}"),
-            Needs::Failed { volume, message } => format!("failed: {volume}: {message}"),
+        match find(&sim.world, sim.world.vmis.get("n", "web").unwrap()) {
+            DiskNeeds::There(claims) => format!("there: {}", claims.len()),
+            DiskNeeds::Missing { message } => format!("missing: {message}"),
+            DiskNeeds::Filling { message } => format!("filling: {message}"),
+            DiskNeeds::Failed { volume, message } => format!("failed: {volume}: {message}"),
         }
     }
 

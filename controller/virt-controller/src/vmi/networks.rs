@@ -7,7 +7,7 @@
 use super::outcome::{Change, Outcome};
 use super::{VmiReconcile, pod_state};
 use api::vmi::{InterfaceStatus, VirtualMachineInstance};
-use cluster_model::networks::{ATTACHED, attached, card, definition, is_source, sources};
+use cluster_model::networks::{ATTACHED, attached_interfaces, card, definition, is_source, sources};
 use cluster_model::objects::Pod;
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const NAMED: usize = 5;
 /// The interfaces of a VMI on networks of Multus, each with the source `multus-status` where Multus has made its card.
 pub(super) fn interfaces(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
     let vmi = input.vmi;
-    let there = secondary(vmi).next().map(|_| attached(&pod.meta).unwrap_or_default());
+    let there = secondary(vmi).next().map(|_| attached_interfaces(&pod.meta).unwrap_or_default());
     let Some(there) = there else { return Outcome::default() };
     // Names of the networks without an entry, with their interfaces; true if Multus has created these.
     let mut missing: BTreeMap<&str, (String, bool)> = secondary(vmi)
@@ -58,7 +58,7 @@ pub(super) fn unattached(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String,
         return None;
     }
     let own = input.vmi.metadata.namespace.as_deref().unwrap_or_default();
-    let there = attached(&pod.meta);
+    let there = attached_interfaces(&pod.meta);
     let is_there = |name: &str| there.as_ref().is_some_and(|there| there.contains(&card(name)));
     // For the default network Multus reports only that it was called.
     let lacks = |network: &&api::vmi::Network| match &network.multus {
@@ -294,7 +294,7 @@ mod tests {
         let notes = list.map(|list| json!({ATTACHED: list.to_string()}));
         let compute = json!([{"name": "compute", "state": {"running": {}}}]);
         let phase = if is_up { "Running" } else { "Pending" };
-        let pod = Pod::take(json!({
+        let pod = Pod::parse(json!({
             "metadata": {"namespace": "n", "name": "p", "annotations": notes},
             "status": {"phase": phase, "containerStatuses": compute},
         }));

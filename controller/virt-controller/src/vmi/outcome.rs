@@ -86,7 +86,7 @@ impl Outcome {
     }
 
     /// The VMI has failed.
-    pub(super) fn fails(self, reason: &str) -> Outcome {
+    pub(super) fn fail(self, reason: &str) -> Outcome {
         self.change(Change::Reason(reason.to_owned())).phase(Phase::Failed)
     }
 
@@ -101,14 +101,14 @@ impl Outcome {
     }
 
     /// A step before the VMI is written.
-    pub(super) fn first(mut self, step: Step) -> Outcome {
+    pub(super) fn before_write(mut self, step: Step) -> Outcome {
         self.before.push(step);
         self
     }
 
     /// Requires that these launcher pods do not exist. The API server is asked, since the World may lag behind.
     pub(super) fn require_absent(mut self, pods: &LauncherPods) -> Outcome {
-        self.before.extend(pods.keys().map(|key| Step::Absent { key, of: Some(pods.clone()) }));
+        self.before.extend(pods.keys().map(|key| Step::RequireAbsent { key, of: Some(pods.clone()) }));
         self
     }
 
@@ -116,24 +116,24 @@ impl Outcome {
     pub(super) fn require_no_pod_of(self, namespace: &str, vmis: Vec<LauncherPods>) -> Outcome {
         match vmis.is_empty() {
             true => self,
-            false => self.first(Step::NoPodOf { namespace: namespace.to_owned(), vmis }),
+            false => self.before_write(Step::RequireNoLauncherPod { namespace: namespace.to_owned(), vmis }),
         }
     }
 
     /// Requires the same of the pod that runs the guest. The target of a migration that has not arrived has no guest.
     pub(super) fn require_guest_absent(self, pods: &LauncherPods) -> Outcome {
-        self.first(Step::Absent { key: pods.guest_key(), of: Some(pods.clone()) })
+        self.before_write(Step::RequireAbsent { key: pods.guest_key(), of: Some(pods.clone()) })
     }
 
     /// A step after the VMI is written.
-    pub(super) fn then(mut self, step: Step) -> Outcome {
+    pub(super) fn after_write(mut self, step: Step) -> Outcome {
         self.after.push(Effect::Step(Box::new(step)));
         self
     }
 
     pub(super) fn delete(self, pod: &Pod) -> Outcome {
         let uid = pod.meta.uid.clone().unwrap_or_default();
-        self.then(Step::Delete { key: key(Kind::Pod, &pod.meta), uid })
+        self.after_write(Step::Delete { key: key(Kind::Pod, &pod.meta), uid })
     }
 
     pub(super) fn event(
@@ -147,7 +147,7 @@ impl Outcome {
     }
 
     /// Decides on the VMI again at this time, or at an earlier one that was set before.
-    pub(super) fn again(mut self, time: Timestamp) -> Outcome {
+    pub(super) fn retry_at(mut self, time: Timestamp) -> Outcome {
         self.again = Some(self.again.map_or(time, |other| other.min(time)));
         self
     }
@@ -157,7 +157,7 @@ impl Outcome {
         self.changes.extend(other.changes);
         self.before.extend(other.before);
         self.after.extend(other.after);
-        other.again.into_iter().fold(self, Outcome::again)
+        other.again.into_iter().fold(self, Outcome::retry_at)
     }
 
     /// The VMI after these changes.
@@ -177,7 +177,13 @@ impl Outcome {
             match effect {
                 Effect::Step(step) => plan.steps.push(*step),
                 Effect::Event { is_warning, reason, message } => {
-                    plan.tell(Kind::VirtualMachineInstance, &vmi.metadata, is_warning, reason, message);
+                    plan.record_event(
+                        Kind::VirtualMachineInstance,
+                        &vmi.metadata,
+                        is_warning,
+                        reason,
+                        message,
+                    );
                 }
             }
         }

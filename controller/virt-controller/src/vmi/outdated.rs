@@ -63,7 +63,7 @@ mod tests {
     fn what_was_asked_for_counts_and_not_what_a_webhook_made_of_it() {
         let pod = |notes: serde_json::Value| {
             let container = json!({"name": "compute", "image": "mirror.example/signed-launcher:2"});
-            Pod::take(json!({
+            Pod::parse(json!({
                 "metadata": {"namespace": "n", "name": "p", "uid": "u", "annotations": notes},
                 "spec": {"containers": [container]},
             }))

@@ -1,18 +1,18 @@
 //! A VMI without a pod: its requirements are checked, and the pod is created.
 
-use super::needs::{self, Needs};
+use super::needs::{self, DiskNeeds};
 use super::outcome::{Change, Outcome};
 use super::scheduling::{pod_ended, repeated};
 use super::waiting::{
     data_is_there, forget_waiting, wait, wait_for_claim, wait_for_data, waits_after_failure,
 };
 use super::{VmiReconcile, disk_conflict, pod_state, state, with_defaults};
-use crate::pod::{self, Automatic, Surroundings};
+use crate::pod::{self, AutomaticLimits, Surroundings};
 use crate::tsc;
 use api::machine::Machine;
 use api::vmi::{ConditionType, Phase};
 use cluster_model::config::Config;
-use cluster_model::metadata::{LeftOut, left_out};
+use cluster_model::metadata::{OmittedKeys, left_out};
 use cluster_model::objects::{Key, Kind, PersistentVolumeClaim};
 use cluster_model::plan::Step;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// The step of a VMI that is not scheduled yet.
 pub(super) fn pending(input: &VmiReconcile<'_>) -> Outcome {
     if input.is_deleted() {
-        return Outcome::default().fails("Deleted");
+        return Outcome::default().fail("Deleted");
     }
     if let Some(pod) = input.pod {
         if pod_state::is_over(pod) || pod.is_going() {
@@ -29,18 +29,18 @@ pub(super) fn pending(input: &VmiReconcile<'_>) -> Outcome {
         // The pod was made, and the status was not written: of another writer, or since the answer was lost.
         return forget_waiting().and(data_is_there(input)).and(take_pod(input));
     }
-    match needs::look(input.world, input.vmi) {
-        Needs::Failed { volume, message } => Outcome::default()
+    match needs::find(input.world, input.vmi) {
+        DiskNeeds::Failed { volume, message } => Outcome::default()
             .condition(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", &message)
             .event(true, "FailedDataVolumeImport", format!("DataVolume {volume} import failed: {message}"))
-            .fails("FailedDataVolumeImport"),
-        Needs::Missing { message } => wait_for_claim(input, &message),
-        Needs::Filling { message } => wait_for_data(&message),
+            .fail("FailedDataVolumeImport"),
+        DiskNeeds::Missing { message } => wait_for_claim(input, &message),
+        DiskNeeds::Filling { message } => wait_for_data(&message),
         // The finalizer that keeps a VMI until its pod is gone is written before the pod is made, also without a webhook.
-        Needs::There(_) if !input.has_finalizer() => {
+        DiskNeeds::There(_) if !input.has_finalizer() => {
             data_is_there(input).change(Change::Hold).phase(Phase::Pending)
         }
-        Needs::There(claims) => data_is_there(input).and(make_pod(input, &claims)),
+        DiskNeeds::There(claims) => data_is_there(input).and(make_pod(input, &claims)),
     }
 }
 
@@ -50,7 +50,7 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
     let config = world.config();
     let whole = with_defaults(vmi, config);
     // Webhooks check the same, but are not always installed, and the settings may have changed since.
-    let Some(permitted) = world.permitted() else {
+    let Some(permitted) = world.permissions() else {
         let home = &world.facts.namespace;
         let message = format!(
             "there is no KubeVirt object in the namespace {home}, so the settings are unknown: no pod is created \
@@ -84,7 +84,7 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
         return waits;
     }
     let image_volumes = config.image_volumes && world.facts.image_volumes && world.nodes_mount_images();
-    let limits = Automatic::of(world, config, &machine.namespace);
+    let limits = AutomaticLimits::for_namespace(world, config, &machine.namespace);
     let state = state.as_deref();
     let around = Surroundings { config, facts: &world.facts, image_volumes, claims, state, limits };
     let object = pod::pod(&whole, &machine, &around);
@@ -98,7 +98,7 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
     make_state
         .into_iter()
         .chain([create])
-        .fold(outcome, Outcome::first)
+        .fold(outcome, Outcome::before_write)
         .event(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"))
         .and(report_left_out(input, config))
         .and(take_pod(input))
@@ -118,7 +118,7 @@ fn choose_frequency(input: &VmiReconcile<'_>, config: &Config) -> Outcome {
 /// An event about labels and annotations that the pod does not get. The webhook's warning does not reach the author of a template, or
 /// the user of another tool.
 fn report_left_out(input: &VmiReconcile<'_>, config: &Config) -> Outcome {
-    let LeftOut { labels, annotations } = left_out(&input.vmi.metadata, config.annotations);
+    let OmittedKeys { labels, annotations } = left_out(&input.vmi.metadata, config.annotations);
     let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
     if left.is_empty() {
         return Outcome::default();

@@ -25,14 +25,14 @@ pub(super) fn is_over(pod: &Pod) -> bool {
 /// A container beside the launcher that has ended, although it has to run as long as the guest. It is not
 /// restarted, so the guest is never started. Init containers, which have to end, and the container of the
 /// log, which is optional, do not count.
-pub(super) fn lost(pod: &Pod) -> Option<&Container> {
+pub(super) fn ended_container(pod: &Pod) -> Option<&Container> {
     pod.containers.iter().find(|container| {
         !container.init && container.name != LOG && container.name != "compute" && container.ended.is_some()
     })
 }
 
 /// Reason and message of the kubelet why a container of the pod does not start.
-pub(super) fn trouble(pod: &Pod) -> Option<(String, String)> {
+pub(super) fn start_failure(pod: &Pod) -> Option<(String, String)> {
     let waiting =
         pod.containers.iter().filter_map(|container| Some((container, container.waiting.as_ref()?)));
     let (container, (reason, message)) =
@@ -46,7 +46,7 @@ pub(super) fn trouble(pod: &Pod) -> Option<(String, String)> {
 }
 
 /// Reason and message of the end of a pod, or of its deletion.
-pub(super) fn end(pod: &Pod) -> (String, String) {
+pub(super) fn end_reason(pod: &Pod) -> (String, String) {
     if let Some(reason) = &pod.reason {
         return (reason.clone(), pod.message.clone().unwrap_or_default());
     }
@@ -75,7 +75,7 @@ pub(super) fn end(pod: &Pod) -> (String, String) {
 
 /// A container that ended in order while the launcher runs, and is not to end.
 fn ended_too_early(pod: &Pod) -> Option<(String, String)> {
-    let container = lost(pod).filter(|_| !is_over(pod) && !pod.is_going())?;
+    let container = ended_container(pod).filter(|_| !is_over(pod) && !pod.is_going())?;
     let message = match &container.ended {
         Some((_, _, message, _)) if !message.is_empty() => format!(": {message}"),
         _ => String::new(),
@@ -94,7 +94,7 @@ mod tests {
     fn pod(status: &Value, is_going: bool) -> Pod {
         let going = is_going.then_some("2027-01-01T00:00:00Z");
         let meta = json!({"namespace": "n", "name": "p", "uid": "u", "deletionTimestamp": going});
-        Pod::take(json!({"metadata": meta, "status": status})).unwrap()
+        Pod::parse(json!({"metadata": meta, "status": status})).unwrap()
     }
 
     fn runs(name: &str, is_ready: bool) -> Value {
@@ -123,7 +123,7 @@ mod tests {
             let status =
                 json!({"phase": phase, "initContainerStatuses": init, "containerStatuses": containers});
             assert_eq!(is_up(&pod(&status, false)), expected, "{status}");
-            assert!(lost(&pod(&status, false)).is_none(), "{status}");
+            assert!(ended_container(&pod(&status, false)).is_none(), "{status}");
         }
     }
 
@@ -138,7 +138,8 @@ mod tests {
                 Some(("CrashLoopBackOff", "container a waits: CrashLoopBackOff")),
             ),
         ] {
-            let told = trouble(&pod(&json!({"phase": "Pending", "containerStatuses": containers}), false));
+            let told =
+                start_failure(&pod(&json!({"phase": "Pending", "containerStatuses": containers}), false));
             let told = told.as_ref().map(|(reason, message)| (reason.as_str(), message.as_str()));
             assert_eq!(told, expected, "{containers}");
         }
@@ -182,7 +183,11 @@ mod tests {
             (running(ended("virtiofs-files", 0, "")), false, "PodEnded", early),
             (running(ended("virtiofs-files", 0, "")), true, "PodTerminating", going),
         ] {
-            assert_eq!(end(&pod(&status, is_going)), (reason.to_owned(), message.to_owned()), "{status}");
+            assert_eq!(
+                end_reason(&pod(&status, is_going)),
+                (reason.to_owned(), message.to_owned()),
+                "{status}"
+            );
         }
     }
 

@@ -5,7 +5,7 @@ use api::vmi::{ConditionType, Phase};
 use cluster_model::objects::Pod;
 
 /// Condition Ready of a VMI in this phase: that of its pod, once it runs.
-pub(super) fn ready(pod: Option<&Pod>, phase: &Phase) -> Outcome {
+pub(super) fn ready_condition(pod: Option<&Pod>, phase: &Phase) -> Outcome {
     if matches!(phase.as_str(), "" | "Pending") {
         return Outcome::default();
     }
@@ -44,7 +44,7 @@ mod tests {
 
     fn pod(status: &Value, is_going: bool) -> Pod {
         let going = is_going.then_some("2027-01-01T00:00:00Z");
-        Pod::take(json!({
+        Pod::parse(json!({
             "metadata": {"namespace": "n", "name": "p", "uid": "u", "deletionTimestamp": going},
             "status": {"conditions": [status]},
         }))

@@ -3,7 +3,7 @@
 use super::claimed::{tell_devices, unallocated};
 use super::disk_conflict::{self, HandOver};
 use super::end::{delete_pod, forget_trouble};
-use super::needs::{self, Needs};
+use super::needs::{self, DiskNeeds};
 use super::networks::{interfaces, unattached};
 use super::outcome::{Change, NodeAssignment, Outcome};
 use super::vsock::cid;
@@ -17,10 +17,10 @@ const NOT_GUARANTEED: &str = "FailedGuaranteeResources";
 
 /// The step of a VMI whose pod does not run yet.
 pub(super) fn scheduling(input: &VmiReconcile<'_>) -> Outcome {
-    let Some(pod) = input.pod else { return pod_is_gone(input).fails("PodNotExists") };
+    let Some(pod) = input.pod else { return pod_is_gone(input).fail("PodNotExists") };
     let outcome =
         Outcome::default().change(Change::Hold).and(repeated(input, pod)).and(interfaces(input, pod));
-    if pod_state::is_over(pod) || pod_state::lost(pod).is_some() || pod.is_going() {
+    if pod_state::is_over(pod) || pod_state::ended_container(pod).is_some() || pod.is_going() {
         return outcome.and(pod_ended(pod));
     }
     if input.is_deleted() {
@@ -36,7 +36,7 @@ pub(super) fn scheduling(input: &VmiReconcile<'_>) -> Outcome {
                 }
                 // `repeated` has the reason.
                 HandOver::HeldUp { .. } => outcome,
-                HandOver::Lost { message } => outcome.and(disk_conflict::lost(&message)),
+                HandOver::Lost { message } => outcome.and(disk_conflict::give_way(&message)),
             }
         }
         _ => outcome,
@@ -49,19 +49,19 @@ const DISKS_CHANGED: &str = "DisksChanged";
 /// The hand-over, unless a disk was replaced while the pod waited for a node: no finalizer keeps a PVC before its pod has a
 /// node, and the guest would begin on an empty disk.
 fn hand_over(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
-    let changed = match needs::look(input.world, input.vmi) {
-        Needs::There(_) => None,
-        Needs::Missing { message } | Needs::Filling { message } | Needs::Failed { message, .. } => {
-            Some(message)
-        }
+    let changed = match needs::find(input.world, input.vmi) {
+        DiskNeeds::There(_) => None,
+        DiskNeeds::Missing { message }
+        | DiskNeeds::Filling { message }
+        | DiskNeeds::Failed { message, .. } => Some(message),
     };
     if let Some(message) = changed {
         return Outcome::default()
             .condition(ConditionType::Synchronized, "False", DISKS_CHANGED, &message)
             .event(true, DISKS_CHANGED, format!("The disks changed before the guest began: {message}"))
-            .fails(DISKS_CHANGED);
+            .fail(DISKS_CHANGED);
     }
-    place(input, pod, node).and(cid(input)).phase(Phase::Scheduled)
+    assign(input, pod, node).and(cid(input)).phase(Phase::Scheduled)
 }
 
 /// The disappearance of the guest's pod is believed only when the API server confirms it: the World's pods may be older than its VMIs.
@@ -71,13 +71,13 @@ pub(super) fn pod_is_gone(input: &VmiReconcile<'_>) -> Outcome {
 
 /// The pod has ended, and the VMI with it.
 pub(super) fn pod_ended(pod: &Pod) -> Outcome {
-    let (reason, message) = pod_state::end(pod);
-    Outcome::default().condition(ConditionType::Synchronized, "False", &reason, &message).fails(&reason)
+    let (reason, message) = pod_state::end_reason(pod);
+    Outcome::default().condition(ConditionType::Synchronized, "False", &reason, &message).fail(&reason)
 }
 
 /// Node and pod of the VMI. They are written at each decision, since another client may have written them while no webhook was
 /// installed.
-pub(super) fn place(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
+pub(super) fn assign(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
     let own = input.own_pods.as_ref().map(|own| input.world.launcher_pods(own)).unwrap_or_default();
     let overhead = pod.meta.annotations.get(pod::MEMORY_OVERHEAD);
     Outcome::default().change(Change::Place(Box::new(NodeAssignment {
@@ -123,7 +123,7 @@ pub(super) fn repeated(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
         Some((warning.reason.clone(), warning.message.clone()))
     };
     let lacks = || Some((NOT_GUARANTEED.to_owned(), lacks_cpus(input, pod)?));
-    let trouble = pod_state::trouble(pod).or_else(warned).or_else(lacks);
+    let trouble = pod_state::start_failure(pod).or_else(warned).or_else(lacks);
     let trouble = trouble.or_else(|| unallocated(input, pod)).or_else(|| unattached(input, pod));
     let trouble = trouble.or_else(|| disk_conflict::held_up(input, pod));
     let Some((reason, message)) = trouble else { return outcome.and(forget_trouble(input)) };

@@ -34,17 +34,17 @@ pub(super) fn state(
     if !machine.keeps_state() {
         return Ok((None, None));
     }
-    let (name, step) = look(input.world, input.vmi, machine, config).map_err(|message| {
+    let (name, step) = find_or_create(input.world, input.vmi, machine, config).map_err(|message| {
         // The end of a PVC that another VM owns does not touch this key.
         let again = input.now.checked_add(PATIENCE).unwrap_or(input.now);
-        wait(input, "FailedBackendStorageCreate", &message).again(again)
+        wait(input, "FailedBackendStorageCreate", &message).retry_at(again)
     })?;
     Ok((Some(name), step))
 }
 
 /// Name of the PVC of a VMI that is to run, and the step that creates it if it is missing; or the reason why
 /// there can be none.
-fn look(
+fn find_or_create(
     world: &World,
     vmi: &VirtualMachineInstance,
     machine: &Machine,
@@ -53,7 +53,7 @@ fn look(
     let (name, owner) = (machine.name.as_str(), looks_after(&vmi.metadata));
     let uid = owner["uid"].as_str().unwrap_or_default();
     let own = names::state(name, uid);
-    let Some(claim) = found(world, &machine.namespace, name, uid, &own) else {
+    let Some(claim) = find_existing(world, &machine.namespace, name, uid, &own) else {
         if let Some(taken) = world.pvcs.get(&machine.namespace, &own) {
             return Err(of_another(taken));
         }
@@ -91,7 +91,7 @@ fn of_another(claim: &PersistentVolumeClaim) -> String {
 }
 
 /// The PVC of a VMI's state, where there is one.
-pub(super) fn of<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option<&'a PersistentVolumeClaim> {
+pub(super) fn find<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option<&'a PersistentVolumeClaim> {
     let domain = &vmi.spec.domain;
     let tpm = domain.devices.tpm.as_ref().filter(|tpm| tpm.enabled != Some(false));
     let loader = domain.firmware.as_ref().and_then(|firmware| firmware.bootloader.as_ref());
@@ -105,11 +105,11 @@ pub(super) fn of<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option<&
     let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
     let owner = looks_after(meta);
     let uid = owner["uid"].as_str()?;
-    found(world, namespace, name, uid, &names::state(name, uid))
+    find_existing(world, namespace, name, uid, &names::state(name, uid))
 }
 
 /// The existing PVC: with our own name, with upstream's label, or with the name that upstream once used.
-fn found<'a>(
+fn find_existing<'a>(
     world: &'a World,
     namespace: &str,
     name: &str,
@@ -122,7 +122,7 @@ fn found<'a>(
         return Some(claim).filter(is_ours);
     }
     let mark = IndexKey::StateOf(namespace.to_owned(), names::label(name));
-    let labelled = world.marked(&mark).filter_map(|key| world.pvcs.get(&key.namespace, &key.name));
+    let labelled = world.indexed_by(&mark).filter_map(|key| world.pvcs.get(&key.namespace, &key.name));
     let older = world.pvcs.get(namespace, &format!("{STATE_FOR}-{name}"));
     labelled.chain(older).find(|claim| claim.meta.deletion_timestamp.is_none() && is_ours(claim))
 }
@@ -153,7 +153,7 @@ fn object(world: &World, key: &Key, name: &str, owner: &Value, config: &Config) 
                  the default one"
             .to_owned(),
     })?;
-    let sets = storage_profile::sets(world, class);
+    let sets = storage_profile::claim_property_sets(world, class);
     let has = |mode: &str| {
         let mut of_files = sets.iter().filter(|set| set.volume_mode == "Filesystem");
         of_files.any(|set| set.access_modes.iter().any(|one| one == mode))

@@ -147,7 +147,7 @@ fn what_the_kubelet_says_in_events_alone_is_repeated_too() {
     assert!(
         sim.world.put(Kind::Event, event.clone(), sim.now) && !sim.world.put(Kind::Event, event, sim.now)
     );
-    let touched = sim.world.touched(&Key::new(Kind::Event, "n", format!("{}.17", pod.name)));
+    let touched = sim.world.dependents(&Key::new(Kind::Event, "n", format!("{}.17", pod.name)));
     assert_eq!(touched, std::slice::from_ref(&key));
     sim.settle();
     assert_eq!(sim.condition(&key, "Synchronized").unwrap().2, "secret \"keys\" not found");
@@ -216,10 +216,10 @@ fn a_deleted_vmi_whose_virt_handler_does_nothing_is_ended_by_the_kubelet() {
     sim.boot(&key);
     let pod = sim.pod_of(&key).unwrap();
     sim.delete(&key);
-    sim.later(59);
+    sim.advance(59);
     sim.settle();
     assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "virt-handler has its time");
-    sim.later(1);
+    sim.advance(1);
     sim.settle();
     assert!(!sim.get(&pod)["metadata"]["deletionTimestamp"].is_null());
     assert_eq!(phase(&sim, &key), "Running", "it may still run");
@@ -273,7 +273,7 @@ fn how_a_vmi_ended_is_the_agents_word_for_a_minute() {
     sim.pod_ends(&pod, "Failed", 137);
     sim.settle();
     assert_eq!(phase(&sim, &key), "Running");
-    sim.later(61);
+    sim.advance(61);
     sim.settle();
     assert_eq!(phase(&sim, &key), "Failed");
     assert!(sim.condition(&key, "Synchronized").unwrap().2.contains("exit code 137"));
@@ -332,7 +332,7 @@ fn a_pod_that_the_server_refuses_is_told_of_and_tried_again() {
         "{said}"
     );
     assert_eq!((sim.pod_of(&key), sim.writes), (None, 1));
-    sim.later(6);
+    sim.advance(6);
     sim.settle();
     assert!(sim.pod_of(&key).is_some());
     assert_eq!(sim.condition(&key, "Synchronized"), None);
@@ -420,7 +420,7 @@ pub(super) fn reference(uid: &Value) -> Value {
 
 #[test]
 fn without_settings_nothing_is_made_and_it_is_said_why() {
-    let mut sim = Sim::bare();
+    let mut sim = Sim::empty();
     let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
     // Settings of somebody else's namespace say nothing.
     let gates = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}});
@@ -434,7 +434,7 @@ fn without_settings_nothing_is_made_and_it_is_said_why() {
     assert_eq!((sim.reasons(), sim.pod_of(&key)), (vec!["KubeVirtNotFound".to_owned()], None));
     let settings = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
     sim.world.put(Kind::KubeVirt, json!({"metadata": meta("kubevirt"), "spec": {}}), sim.now);
-    assert!(sim.world.touched(&settings).contains(&key), "it waits for them");
+    assert!(sim.world.dependents(&settings).contains(&key), "it waits for them");
     sim.settle();
     assert!(sim.pod_of(&key).is_some());
     assert_eq!(sim.condition(&key, "Synchronized"), None);

@@ -16,7 +16,7 @@ pub(super) fn volumes(input: &VmiReconcile<'_>) -> Outcome {
         set_claim(&mut list, world, &volume.name, name, claim);
     }
     // The PVC of its state has an entry under the name of the PVC, as upstream has it.
-    if let Some(claim) = super::state::of(world, vmi)
+    if let Some(claim) = super::state::find(world, vmi)
         && let Some(name) = &claim.meta.name
     {
         set_claim(&mut list, world, name, name, claim);

@@ -68,11 +68,11 @@ pub(super) fn waits_after_failure(input: &VmiReconcile<'_>, machine: &Machine) -
         _ => return None,
     };
     let is_written = data_is_there(input).and(waits.clone()).apply(input) == *input.vmi;
-    (!is_written || failure.retry > input.now).then(|| waits.again(failure.retry))
+    (!is_written || failure.retry > input.now).then(|| waits.retry_at(failure.retry))
 }
 
 fn unsynchronized(input: &VmiReconcile<'_>, reason: &'static str, message: &str) -> Outcome {
-    let old = conditions::of(input.conditions(), &ConditionType::Synchronized);
+    let old = conditions::find(input.conditions(), &ConditionType::Synchronized);
     let is_new =
         |old: &Condition| old.reason.as_deref() != Some(reason) || old.message.as_deref() != Some(message);
     let outcome = match old.is_none_or(is_new) {

@@ -207,7 +207,7 @@ fn a_younger_vmi_waits_for_an_older_one_that_waits_for_nothing_else() {
         let mut older = on("older", "disk");
         cluster_model::plan::merge(&mut older, &change);
         sim.put(Kind::VirtualMachineInstance, older);
-        sim.later(1);
+        sim.advance(1);
         let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
         let plan = crate::decide(&sim.world, &younger, sim.now);
         assert_eq!(creates_pod(&plan), starts, "{change}: {plan:?}");
@@ -236,7 +236,7 @@ fn one_of_several_whose_pod_may_be_created_now_is_enough_to_wait_for() {
     for busy in ["a", "b"] {
         let mut sim = with_disk();
         let oldest = sim.put(Kind::VirtualMachineInstance, on("oldest", "disk"));
-        sim.later(1);
+        sim.advance(1);
         for name in ["a", "b"] {
             sim.put(Kind::VirtualMachineInstance, on(name, "disk"));
         }

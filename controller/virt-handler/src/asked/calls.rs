@@ -35,17 +35,17 @@ impl ForVirtApi {
         let busy = || Rejection::busy(&format!("{REQUESTS} requests about {vmi} are under way already"));
         let _place = self.requests.take(vmi.uid).ok_or_else(busy)?;
         match call {
-            Call::State => told(&launcher.state().await?),
-            Call::Stats => told(&launcher.stats().await?),
+            Call::State => json_response(&launcher.state().await?),
+            Call::Stats => json_response(&launcher.stats().await?),
             Call::Screenshot(wake) => self.screenshot(vmi, launcher, wake).await,
-            Call::GuestInfo => told(&launcher.guest_info().await?),
-            Call::Users => told(&launcher.users().await?),
-            Call::Filesystems => told(&launcher.filesystems().await?),
+            Call::GuestInfo => json_response(&launcher.guest_info().await?),
+            Call::Users => json_response(&launcher.users().await?),
+            Call::Filesystems => json_response(&launcher.filesystems().await?),
             Call::Freeze => {
                 let freeze: Freeze = read(body.as_ref(), vmi, "a freeze")?;
-                told(&launcher.freeze(&freeze).await.map(|()| json!({}))?)
+                json_response(&launcher.freeze(&freeze).await.map(|()| json!({}))?)
             }
-            Call::Thaw => told(&launcher.thaw().await.map(|()| json!({}))?),
+            Call::Thaw => json_response(&launcher.thaw().await.map(|()| json!({}))?),
             Call::Request => request(body.as_ref(), vmi, launcher).await,
         }
     }
@@ -72,7 +72,7 @@ async fn request(body: &[u8], vmi: &Vmi<'_>, launcher: &Launcher) -> Result<Http
     }
     let answer = launcher.request(&request).await?;
     tracing::info!("passed {request:?} of virt-api on to {vmi}: {answer:?}");
-    told(&answer)
+    json_response(&answer)
 }
 
 fn read<T: DeserializeOwned>(body: &[u8], vmi: &Vmi<'_>, what: &str) -> Result<T> {
@@ -81,7 +81,7 @@ fn read<T: DeserializeOwned>(body: &[u8], vmi: &Vmi<'_>, what: &str) -> Result<T
     })
 }
 
-fn told(what: &impl Serialize) -> Result<HttpResponse> {
+fn json_response(what: &impl Serialize) -> Result<HttpResponse> {
     let text = serde_json::to_vec(what).map_err(|e| {
         Rejection::new(
             StatusCode::INTERNAL_SERVER_ERROR,

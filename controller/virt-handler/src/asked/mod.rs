@@ -96,7 +96,7 @@ impl ForVirtApi {
         let path = asked.head.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default().to_owned();
         let wanted = route(&asked.head.method, &path);
         let (vmi, question) = wanted.ok_or_else(|| Rejection::unknown(&asked.head.method, &path))?;
-        let launcher = self.launchers.of(vmi.namespace, vmi.name, vmi.uid);
+        let launcher = self.launchers.client(vmi.namespace, vmi.name, vmi.uid);
         let launcher = launcher.ok_or_else(|| Rejection::not_here(&vmi))?.passes_on();
         let busy =
             |_| Rejection::busy(&format!("{ALL} requests about VMIs of this node are under way already"));

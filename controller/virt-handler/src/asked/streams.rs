@@ -73,7 +73,7 @@ async fn pass(upgrade: Upgrade, launcher: Stream) {
     let (of_client, mut to_client) = split(client);
     let (of_launcher, to_launcher) = split(launcher);
     tokio::select! {
-        done = both(copy(of_client, to_launcher), copy(of_launcher, &mut to_client)) => {
+        done = run_both(copy(of_client, to_launcher), copy(of_launcher, &mut to_client)) => {
             tracing::debug!("a stream has ended: {done:?}");
         }
         () = ends => {}
@@ -83,7 +83,7 @@ async fn pass(upgrade: Upgrade, launcher: Stream) {
 }
 
 /// Waits for both directions. When one has ended, the other has a limited time left.
-async fn both(
+async fn run_both(
     one: impl Future<Output = io::Result<()>>,
     other: impl Future<Output = io::Result<()>>,
 ) -> io::Result<()> {

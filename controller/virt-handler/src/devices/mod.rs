@@ -11,7 +11,7 @@
 //! Each of these devices is shared: it is advertised as many times as the node may have VMIs. An unhealthy
 //! device is advertised as such, so that the scheduler tells waiting pods what is missing. vhost-vsock gives
 //! access to programs of the node, so it is offered only with the feature gate `VSOCK`. Devices for one VMI
-//! at a time are in [`host`]. A device node in a pod belongs to root at first; [`own`] makes the launcher its
+//! at a time are in [`host`]. A device node in a pod belongs to root at first; [`own_device_nodes`] makes the launcher its
 //! owner.
 
 pub(crate) mod health;
@@ -74,8 +74,8 @@ pub(crate) async fn run(
 }
 
 /// Makes the launcher the owner of the device nodes in its pod.
-pub(crate) fn own(root: &Folder, machine: &Machine) -> Result<()> {
-    let dev = root.within("/dev")?;
+pub(crate) fn own_device_nodes(root: &Folder, machine: &Machine) -> Result<()> {
+    let dev = root.open_in_root("/dev")?;
     // A launcher outside a pod sees the host's own `/dev`.
     if dev.is(&Folder::open(Path::new("/dev"))?)? {
         return Ok(());
@@ -84,7 +84,7 @@ pub(crate) fn own(root: &Folder, machine: &Machine) -> Result<()> {
     let dev = dev.alone()?;
     // A pod that requests VSOCK as a resource, but not as a device of the guest, does not get it.
     for device in DEVICES.iter().filter(|device| device.name != VSOCK || machine.vsock) {
-        give(&dev, device.path.trim_start_matches("/dev/"))?;
+        own_device_node(&dev, device.path.trim_start_matches("/dev/"))?;
     }
     // A macvtap is a device file with the number of its link.
     if machine.interfaces.iter().any(|interface| interface.binding == Binding::Tap) {
@@ -93,7 +93,7 @@ pub(crate) fn own(root: &Folder, machine: &Machine) -> Result<()> {
             !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
         };
         for name in dev.names(NODES)?.into_iter().filter(is_tap) {
-            give(&dev, &name)?;
+            own_device_node(&dev, &name)?;
         }
     }
     if !machine.has_device_of_node() {
@@ -101,20 +101,20 @@ pub(crate) fn own(root: &Folder, machine: &Machine) -> Result<()> {
     }
     // The kubelet has chosen these files: there are no others in the pod.
     for name in names(&dev, "vfio")? {
-        give(&dev, &format!("vfio/{name}"))?;
+        own_device_node(&dev, &format!("vfio/{name}"))?;
     }
     for bus in names(&dev, "bus/usb")? {
         for name in names(&dev, &format!("bus/usb/{bus}"))? {
-            give(&dev, &format!("bus/usb/{bus}/{name}"))?;
+            own_device_node(&dev, &format!("bus/usb/{bus}/{name}"))?;
         }
     }
     Ok(())
 }
 
 /// Makes the launcher the owner of one device node, if it exists.
-fn give(dev: &Folder, name: &str) -> Result<()> {
+fn own_device_node(dev: &Folder, name: &str) -> Result<()> {
     match dev.held(name) {
-        Ok(held) if held.kind() == rustix::fs::FileType::CharacterDevice => held.give(),
+        Ok(held) if held.kind() == rustix::fs::FileType::CharacterDevice => held.give_to_launcher(),
         Ok(_) => {
             tracing::warn!("/dev/{name} of a pod is not a device");
             Ok(())

@@ -43,7 +43,7 @@ fn with(mut devices: Value) -> Machine {
 fn what_is_no_device_at_a_devices_path_is_not_given_away() {
     let (place, victim) = root();
     let (before, at) = (fs::metadata(&victim).unwrap(), place.path().join("root/dev/kvm"));
-    let own = || own(&Folder::open(&place.path().join("root")).unwrap(), &machine(false));
+    let own = || own_device_nodes(&Folder::open(&place.path().join("root")).unwrap(), &machine(false));
     own().unwrap();
     for target in [victim.as_path(), Path::new("../../victim"), Path::new("net")] {
         symlink(target, &at).unwrap();
@@ -80,13 +80,13 @@ fn a_pods_own_node_of_a_device_is_the_launchers() {
     }
     let folder = Folder::open(&place.path().join("root")).unwrap();
     let owners = || nodes.each_ref().map(|node| fs::metadata(node).unwrap().uid());
-    own(&folder, &machine(false)).unwrap();
+    own_device_nodes(&folder, &machine(false)).unwrap();
     assert_eq!(owners(), [107, 0, 0, 0], "the VMI has no devices of the node");
-    own(&folder, &with(json!({"autoattachVSOCK": true}))).unwrap();
+    own_device_nodes(&folder, &with(json!({"autoattachVSOCK": true}))).unwrap();
     assert_eq!(owners(), [107, 0, 0, 107]);
     // An entry that is not a device stays unchanged.
     fs::write(dev.join("vfio/odd"), "").unwrap();
-    own(&folder, &machine(true)).unwrap();
+    own_device_nodes(&folder, &machine(true)).unwrap();
     assert_eq!(owners(), [107; 4]);
     assert_eq!(fs::metadata(dev.join("vfio/odd")).unwrap().uid(), 0);
 }
@@ -101,7 +101,7 @@ fn a_function_of_a_card_is_the_launchers() {
     fs::create_dir_all(group.parent().unwrap()).unwrap();
     mknodat(CWD, &group, FileType::CharacterDevice, Mode::RUSR, makedev(10, 232)).unwrap();
     let card = with(json!({"interfaces": [{"name": "blue", "sriov": {}}]}));
-    own(&Folder::open(&place.path().join("root")).unwrap(), &card).unwrap();
+    own_device_nodes(&Folder::open(&place.path().join("root")).unwrap(), &card).unwrap();
     assert_eq!(fs::metadata(&group).unwrap().uid(), 107);
 }
 
@@ -118,10 +118,10 @@ fn a_macvtap_of_a_binding_plugin_is_the_launchers() {
     let folder = Folder::open(&place.path().join("root")).unwrap();
     let owners = || nodes.each_ref().map(|node| fs::metadata(node).unwrap().uid());
     let mut machine = with(json!({"interfaces": [{"name": "blue", "bridge": {}}]}));
-    own(&folder, &machine).unwrap();
+    own_device_nodes(&folder, &machine).unwrap();
     assert_eq!(owners(), [0, 0]);
     machine.interfaces[0].binding = Binding::Tap;
-    own(&folder, &machine).unwrap();
+    own_device_nodes(&folder, &machine).unwrap();
     assert_eq!(owners(), [107, 0]);
 }
 
@@ -131,5 +131,5 @@ fn a_link_among_a_pods_devices_leads_nowhere() {
     fs::create_dir_all(place.path().join("root/dev/vfio")).unwrap();
     symlink(&victim, place.path().join("root/dev/vfio/7")).unwrap();
     let folder = Folder::open(&place.path().join("root")).unwrap();
-    assert_eq!(own(&folder, &machine(true)).unwrap_err().kind(), ErrorKind::Refused);
+    assert_eq!(own_device_nodes(&folder, &machine(true)).unwrap_err().kind(), ErrorKind::Refused);
 }

@@ -55,7 +55,7 @@ pub(super) async fn offer(folder: PathBuf, offer: Offer, blocking: Blocking) {
     let mut tries = 0;
     loop {
         let resource = &offer.resource;
-        match once(&folder, &offer, &mut tries, &blocking).await {
+        match serve_until_restart(&folder, &offer, &mut tries, &blocking).await {
             Ok(()) => tracing::info!("the kubelet was restarted; registering {resource} again"),
             Err(e) => {
                 let pause = AGAIN[usize::min(tries, AGAIN.len() - 1)];
@@ -71,7 +71,12 @@ pub(super) async fn offer(folder: PathBuf, offer: Offer, blocking: Blocking) {
 }
 
 /// Listens and registers; returns when the kubelet has restarted.
-async fn once(folder: &Path, offer: &Offer, tries: &mut usize, blocking: &Blocking) -> Result<()> {
+async fn serve_until_restart(
+    folder: &Path,
+    offer: &Offer,
+    tries: &mut usize,
+    blocking: &Blocking,
+) -> Result<()> {
     let (own, kubelet) = (folder.join(&offer.endpoint), folder.join("kubelet.sock"));
     let cannot = || format!("cannot listen on {}", own.display());
     let both = (own.clone(), kubelet.clone());

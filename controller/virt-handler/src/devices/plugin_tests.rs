@@ -54,7 +54,7 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
     let path = folder.path().to_owned();
     let offering = tokio::spawn(async move {
         loop {
-            drop(once(&path, &offer, &mut 0, &Blocking::new("the test", 1)).await);
+            drop(serve_until_restart(&path, &offer, &mut 0, &Blocking::new("the test", 1)).await);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });

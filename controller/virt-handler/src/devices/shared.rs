@@ -83,12 +83,12 @@ async fn examine(health: &Health, blocking: &Blocking) -> Option<String> {
 
 /// List that has one device this many times.
 pub(super) fn devices(healthy: bool, times: usize) -> Devices {
-    let device = |number| wire::Device { id: format!("{number:03}"), ..wire::Device::of(healthy) };
+    let device = |number| wire::Device { id: format!("{number:03}"), ..wire::Device::with_health(healthy) };
     Devices { devices: (0..times).map(device).collect() }
 }
 
 fn allocate(device: Device, permissions: &str, asked: &AllocateRequest) -> AllocateResponse {
-    let spec = DeviceSpec::of(device.path, permissions);
+    let spec = DeviceSpec::same_path(device.path, permissions);
     let given = ContainerResponse { devices: vec![spec], ..ContainerResponse::default() };
     AllocateResponse { containers: asked.containers.iter().map(|_| given.clone()).collect() }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Device {
 
 impl Device {
     /// A device in this state, without an ID.
-    pub(crate) fn of(healthy: bool) -> Device {
+    pub(crate) fn with_health(healthy: bool) -> Device {
         let health = if healthy { "Healthy" } else { "Unhealthy" };
         Device { id: String::new(), health: health.into(), topology: None }
     }
@@ -118,7 +118,7 @@ pub(crate) struct DeviceSpec {
 
 impl DeviceSpec {
     /// A device with the same path on the host and in the container.
-    pub(crate) fn of(path: &str, permissions: &str) -> DeviceSpec {
+    pub(crate) fn same_path(path: &str, permissions: &str) -> DeviceSpec {
         DeviceSpec { container_path: path.into(), host_path: path.into(), permissions: permissions.into() }
     }
 }

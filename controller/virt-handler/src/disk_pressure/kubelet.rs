@@ -86,10 +86,10 @@ fn thresholds(process: &Path) -> Result<Thresholds> {
         let path = Path::new(path);
         let folder = path.parent().and_then(Path::to_str).unwrap_or("/");
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        configurations.push(read(&root.within(folder)?, name)?);
+        configurations.push(read(&root.open_in_root(folder)?, name)?);
     }
     if let Some(path) = flag(&arguments, "--config-dir") {
-        let folder = root.within(path)?;
+        let folder = root.open_in_root(path)?;
         for name in folder.names(FILES)?.into_iter().filter(|name| name.ends_with(".conf")) {
             configurations.push(read(&folder, &name)?);
         }
@@ -115,7 +115,7 @@ fn has_images(node: &Path, pods: &Path) -> Result<bool> {
     let (device, size) = (pods.device()?, pods.capacity()?);
     let node = Folder::open(node)?;
     let mut is_apart = false;
-    for folder in IMAGES.iter().filter_map(|path| node.within(path).ok()) {
+    for folder in IMAGES.iter().filter_map(|path| node.open_in_root(path).ok()) {
         if folder.device()? == device || folder.capacity()? == size {
             return Ok(true);
         }

@@ -99,11 +99,11 @@ impl DiskPressure {
     pub(crate) async fn run(self) {
         let kubelet =
             Mutex::new(Kubelet { thresholds: Thresholds::default(), has_images: true, is_known: false });
-        tokio::join!(self.learn(&kubelet), self.watch(&kubelet));
+        tokio::join!(self.watch_thresholds(&kubelet), self.watch(&kubelet));
     }
 
     /// Reads the kubelet's thresholds regularly.
-    async fn learn(&self, known: &Mutex<Kubelet>) {
+    async fn watch_thresholds(&self, known: &Mutex<Kubelet>) {
         let blocking = Blocking::new("the kubelet", 1);
         let (mut failed, mut settings) = (String::new(), self.settings.clone());
         loop {
@@ -149,8 +149,8 @@ impl DiskPressure {
                 IDLE
             } else {
                 let kubelet = kubelet.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                match self.room(&blocking, &kubelet).await {
-                    Ok(room) => self.look(room, &vmis, &mut pressure, &mut asked).await,
+                match self.disk_space(&blocking, &kubelet).await {
+                    Ok(room) => self.balance(room, &vmis, &mut pressure, &mut asked).await,
                     Err(e) => {
                         tracing::warn!(
                             "cannot check the disk of the node, so no guest is paused: {}",
@@ -170,11 +170,11 @@ impl DiskPressure {
         all.filter_map(|entry| Some(Vmi { disks: entry.growing.clone()?, entry })).collect()
     }
 
-    async fn room(&self, blocking: &Blocking, kubelet: &Kubelet) -> Result<DiskSpace> {
+    async fn disk_space(&self, blocking: &Blocking, kubelet: &Kubelet) -> Result<DiskSpace> {
         let (pods, kubelet) = (self.pods.clone(), kubelet.clone());
         let look = move || {
             let folder = Folder::open(&pods)?;
-            let (available, capacity) = (folder.room()?, folder.capacity()?);
+            let (available, capacity) = (folder.free_space()?, folder.capacity()?);
             let threshold = kubelet.thresholds.bytes(capacity, kubelet.has_images);
             Ok(DiskSpace { available, capacity, threshold })
         };
@@ -182,7 +182,7 @@ impl DiskPressure {
     }
 
     /// Pauses and resumes VMIs once. Returns the time until the next look.
-    async fn look(
+    async fn balance(
         &self,
         room: DiskSpace,
         vmis: &[Vmi],

@@ -1,7 +1,7 @@
 use super::*;
 use crate::filesystems::Filesystems;
 use crate::launcher_client::Client;
-use crate::launchers::Listed;
+use crate::launchers::Registration;
 use crate::pod::played::may_mount;
 use crate::pod::{Layout, PodFolder, Pods};
 use api::launcher::{Life, PAUSED_BY_DISK_PRESSURE, State};
@@ -49,7 +49,7 @@ impl Drop for Disk {
 
 /// A VMI with a containerDisk, and a launcher that accepts every request and reports it.
 struct Vm {
-    listed: Listed,
+    listed: Registration,
     disk: PathBuf,
     requests: mpsc::UnboundedReceiver<Value>,
 }
@@ -92,7 +92,7 @@ impl Vm {
                 {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
             ]},
         });
-        listed.grows(GrowingDisks::of(&api::wire::read(vmi).unwrap(), &place));
+        listed.grows(GrowingDisks::for_vmi(&api::wire::read(vmi).unwrap(), &place));
         let vm = Vm { listed, disk: empty.join("private/vm/disks/root.qcow2"), requests };
         vm.is(Life::Running, None);
         vm
@@ -100,7 +100,7 @@ impl Vm {
 
     fn is(&self, life: Life, reason: Option<&str>) {
         let reason = reason.map(str::to_owned);
-        self.listed.see(&State { life, reason, ..State::default() });
+        self.listed.update(&State { life, reason, ..State::default() });
     }
 
     /// The guest writes this much more.
@@ -126,7 +126,7 @@ fn place(uid: &str, pods: &Path) -> Arc<PodFolder> {
             "volumes": [{"name": "private", "emptyDir": {}}],
         },
     });
-    let layout = Layout::of(&serde_json::from_value(pod).unwrap()).unwrap();
+    let layout = Layout::parse(&serde_json::from_value(pod).unwrap()).unwrap();
     Arc::new(PodFolder::new(&Pods::played(pods), layout))
 }
 
@@ -135,7 +135,7 @@ fn volumes_that_are_not_on_the_disk_of_the_node_are_left_out() {
     let place = place("uid", Path::new("/"));
     let names = |volumes: Value| {
         let vmi = json!({"metadata": {"name": "a"}, "spec": {"domain": {}, "volumes": volumes}});
-        let disks = GrowingDisks::of(&api::wire::read(vmi).unwrap(), &place);
+        let disks = GrowingDisks::for_vmi(&api::wire::read(vmi).unwrap(), &place);
         disks.map(|disks| disks.names.join(" "))
     };
     assert_eq!(names(json!([{"name": "a", "persistentVolumeClaim": {"claimName": "a"}}])), None);
@@ -157,7 +157,7 @@ fn a_vmi_with_a_liveness_probe_is_not_paused() {
         let disk = json!([{"name": "root", "containerDisk": {"image": "a"}}]);
         let spec = json!({"domain": {}, "volumes": disk, probe: {"tcpSocket": {"port": 22}}});
         let vmi = json!({"metadata": {"name": "a"}, "spec": spec});
-        GrowingDisks::of(&api::wire::read(vmi).unwrap(), &place).is_some()
+        GrowingDisks::for_vmi(&api::wire::read(vmi).unwrap(), &place).is_some()
     };
     assert_eq!((grows("livenessProbe"), grows("readinessProbe")), (false, true));
 }

@@ -26,7 +26,7 @@ pub(crate) struct Host {
 
 /// Node resources that VMIs' pods have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Had {
+pub(super) struct PreviousSample {
     /// Number of CPUs that a launcher may run on, by the UID of its VMI.
     pub(super) cpus: BTreeMap<String, u64>,
     pub(super) gpus: Vec<Gpu>,
@@ -48,7 +48,7 @@ impl Host {
     }
 
     /// Current resources of the pods of these VMIs. Values that cannot be read are left out.
-    pub(super) async fn read_usage(&self, entries: Vec<Entry>) -> Had {
+    pub(super) async fn read_usage(&self, entries: Vec<Entry>) -> PreviousSample {
         let folder = self.folder.clone();
         let look = move || {
             let cpus = entries.iter().filter_map(|entry| {
@@ -60,12 +60,12 @@ impl Host {
                 true => gpus(&entries, devices::given_to_pods(&folder)?),
                 false => Vec::new(),
             };
-            Ok(Had { cpus, gpus })
+            Ok(PreviousSample { cpus, gpus })
         };
         let had = self.blocking.run("looking at what pods have of the node", PATIENCE, look).await;
         had.unwrap_or_else(|e| {
             tracing::debug!("{}", e.chain());
-            Had::default()
+            PreviousSample::default()
         })
     }
 }

@@ -111,7 +111,7 @@ fn what_vmis_have_of_the_node_is_told() {
         resource: "nvidia.com/A10".into(),
         uuid: "GPU-1".into(),
     };
-    let had = Had { cpus: [(shares.uid.clone(), 8)].into(), gpus: vec![gpu] };
+    let had = PreviousSample { cpus: [(shares.uid.clone(), 8)].into(), gpus: vec![gpu] };
     machine_types::set_deprecated(vec!["pc-i440fx-2.4".to_owned()]);
     let panicked = State { reason: Some("GuestPanicked".to_owned()), ..State::default() };
     for before in [None, Some(&panicked)] {
@@ -153,7 +153,7 @@ fn no_label_of_a_page_is_longer_than_1024_bytes() {
         interfaces: [("tap0".to_owned(), InterfaceStats::default())].into(),
         ..Stats::default()
     };
-    let text = page_of("node1", &[Used { entry, stats, filesystems }], &Had::default(), 0);
+    let text = page_of("node1", &[Used { entry, stats, filesystems }], &PreviousSample::default(), 0);
     for label in ["drive", "interface", "disk_name", "mount_point", "file_system_type"] {
         assert!(text.contains(&format!("{label}=\"")), "{label}");
     }
@@ -197,7 +197,7 @@ fn what_vmis_use_is_told_by_the_names_of_their_specs() {
         disks: ["vda", "tap0", "made-up"].map(|name| (name.to_owned(), disk)).into(),
         interfaces: ["tap0", "vda", "made-up"].map(|name| (name.to_owned(), interface)).into(),
     };
-    let text = page_of("node1", &[Used { entry, stats, filesystems }], &Had::default(), 0);
+    let text = page_of("node1", &[Used { entry, stats, filesystems }], &PreviousSample::default(), 0);
     let of = "node=\"node1\",namespace=\"n\",name=\"web\"";
     let files = "disk_name=\"vda1\",mount_point=\"/a\\\"b\",file_system_type=\"ext4\"";
     for line in [

@@ -64,7 +64,7 @@ impl Drop for Advertisers {
 
 impl Advertisers {
     /// Starts the tasks. Call it inside a tokio runtime.
-    pub(crate) fn begin(all: Vec<Advertiser>) -> Advertisers {
+    pub(crate) fn start(all: Vec<Advertiser>) -> Advertisers {
         Advertisers(all.into_iter().map(|one| tokio::spawn(one.run())).collect())
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn may_advertise(machine: &Machine) -> bool {
 /// Routers for guests behind a masquerade whose pod has IPv6, in the network of `process`. The links exist
 /// already.
 pub(crate) fn advertisers(machine: &Machine, process: &Process) -> Result<Vec<Advertiser>> {
-    namespace::inside(process, || {
+    namespace::run_in_namespace(process, || {
         let cannot = |e| Error::io("cannot open a socket for the router of the guest", e);
         let mut route = Socket::route().map_err(cannot)?;
         let mut all = Vec::new();
@@ -174,7 +174,7 @@ impl Advertiser {
                     if let Err(e) = socket.send_to(&message, to).await {
                         tracing::debug!("cannot send a router advertisement: {e}");
                     }
-                    pace.sent(Instant::now());
+                    pace.record_sent(Instant::now());
                 }
                 // The rest of a packet is dropped.
                 heard = socket.recv(&mut first) => match heard {
@@ -204,7 +204,7 @@ impl Pace {
         Pace { next: now, last: None, first: FIRST }
     }
 
-    fn sent(&mut self, now: Instant) {
+    fn record_sent(&mut self, now: Instant) {
         self.first = self.first.saturating_sub(1);
         (self.last, self.next) = (Some(now), now + if self.first > 0 { BETWEEN_FIRST } else { BETWEEN });
     }
@@ -249,14 +249,14 @@ mod tests {
         let mut pace = Pace::new(begun);
         pace.on_solicitation();
         assert_eq!(at(&pace), 0);
-        pace.sent(begun);
+        pace.record_sent(begun);
         assert_eq!(at(&pace), 4);
         for _ in 0..100 {
             pace.on_solicitation();
         }
         assert_eq!(at(&pace), 3);
         for seconds in [3, 7] {
-            pace.sent(begun + Duration::from_secs(seconds));
+            pace.record_sent(begun + Duration::from_secs(seconds));
         }
         assert_eq!(at(&pace), 307, "the first three are over");
         pace.on_solicitation();

@@ -17,27 +17,31 @@ use std::io;
 /// Applies the steps in order, and stops at the first error.
 pub(super) fn apply(steps: &[Step]) -> Result<()> {
     let open = |e| Error::io("cannot open a netlink socket for the pod's network", e);
-    let mut hand = Hand { route: Socket::route().map_err(open)?, filter: Socket::netfilter().map_err(open)? };
+    let mut hand =
+        NetworkWriter { route: Socket::route().map_err(open)?, filter: Socket::netfilter().map_err(open)? };
     for step in steps {
         hand.step(step).map_err(|e| Error::io(format!("cannot set up the pod's network ({step})"), e))?;
     }
     Ok(())
 }
 
-struct Hand {
+struct NetworkWriter {
     route: Socket,
     filter: Socket,
 }
 
-impl Hand {
+impl NetworkWriter {
     fn step(&mut self, step: &Step) -> io::Result<()> {
         match step {
             Step::PutAside { card, mac } => self.put_aside(card, *mac),
-            Step::Bridge { name, mac, mtu } => self.made("bridge", name, *mac, *mtu).map(|_| ()),
+            Step::Bridge { name, mac, mtu } => self.find_or_create("bridge", name, *mac, *mtu).map(|_| ()),
             Step::Tap { name, mtu, queues } => self.tap(name, *mtu, *queues),
             Step::Address(name, address) => {
                 let index = self.find(name)?.index;
-                forgive(self.route.change(link::give(index, address, false)), io::ErrorKind::AlreadyExists)
+                forgive(
+                    self.route.change(link::add_address(index, address, false)),
+                    io::ErrorKind::AlreadyExists,
+                )
             }
             Step::Join(name, bridge) => {
                 let (it, bridge) = (self.find(name)?, self.find(bridge)?.index);
@@ -57,22 +61,22 @@ impl Hand {
                 _ => set(key, *value),
             },
             Step::PingGroup(group) => set_range("ipv4/ping_group_range", *group, *group),
-            Step::Rules(table) => rules::put(&mut self.filter, table),
+            Step::Rules(table) => rules::replace_chains(&mut self.filter, table),
         }
     }
 
     /// All settings of the card are copied to the dummy before they are removed from the card; then both
     /// change names.
     fn put_aside(&mut self, card: &Card, mac: Mac) -> io::Result<()> {
-        let (aside, early) = (names::aside(&card.name), names::stand_in(&card.name));
+        let (aside, early) = (names::renamed_card(&card.name), names::stand_in(&card.name));
         if self.find_link(&aside)?.is_none() {
             if !self.find_link(&early)?.is_some_and(|link| is_stand_in(&link)) {
                 if let Some(half) = self.find_link(&early)? {
                     self.route.change(link::remove(half.index))?;
                 }
-                let dummy = self.stand_in(&early, card)?.index;
+                let dummy = self.create_dummy(&early, card)?.index;
                 for address in &card.addresses {
-                    self.route.change(link::give(dummy, address, true))?;
+                    self.route.change(link::add_address(dummy, address, true))?;
                 }
                 self.route.change(link::alias(dummy, &note(&card.routes)))?;
             }
@@ -82,7 +86,7 @@ impl Hand {
         }
         let real = self.find(&aside)?.index;
         for address in link::addresses(&mut self.route, real)? {
-            self.route.change(link::take(real, &address))?;
+            self.route.change(link::remove_address(real, &address))?;
         }
         self.route.change(link::set_mac(real, mac))?;
         if let Some(dummy) = self.find_link(&early)? {
@@ -92,9 +96,11 @@ impl Hand {
     }
 
     /// Makes a dummy link. If the kernel has no dummies, a bridge without ports serves as well.
-    fn stand_in(&mut self, name: &str, card: &Card) -> io::Result<link::Link> {
-        match self.made("dummy", name, card.mac, card.mtu) {
-            Err(e) if e.kind() == io::ErrorKind::Unsupported => self.made("bridge", name, card.mac, card.mtu),
+    fn create_dummy(&mut self, name: &str, card: &Card) -> io::Result<link::Link> {
+        match self.find_or_create("dummy", name, card.mac, card.mtu) {
+            Err(e) if e.kind() == io::ErrorKind::Unsupported => {
+                self.find_or_create("bridge", name, card.mac, card.mtu)
+            }
             other => other,
         }
     }
@@ -108,7 +114,7 @@ impl Hand {
         if it.mtu == mtu { Ok(()) } else { self.route.change(link::set_mtu(it.index, mtu)) }
     }
 
-    fn made(&mut self, kind: &str, name: &str, mac: Mac, mtu: u32) -> io::Result<link::Link> {
+    fn find_or_create(&mut self, kind: &str, name: &str, mac: Mac, mtu: u32) -> io::Result<link::Link> {
         match self.find_link(name)? {
             Some(found) if found.kind == kind => Ok(found),
             Some(found) => Err(io::Error::new(
@@ -150,14 +156,14 @@ fn set(key: &str, value: u32) -> io::Result<()> {
 fn set_range(key: &str, first: u32, last: u32) -> io::Result<()> {
     let wanted = [first.to_string(), last.to_string()];
     let now = fs::read_to_string(path(key))?;
-    if holds(&now, first, last) {
+    if contains_range(&now, first, last) {
         return Ok(());
     }
     fs::write(path(key), wanted.join(" "))
 }
 
 /// True if the current range contains the wanted one: other programs in the pod may need a wider one.
-fn holds(now: &str, first: u32, last: u32) -> bool {
+fn contains_range(now: &str, first: u32, last: u32) -> bool {
     let numbers: Vec<u32> = now.split_whitespace().map_while(|number| number.parse().ok()).collect();
     matches!(numbers[..], [least, most] if least <= first && last <= most)
 }
@@ -180,7 +186,11 @@ mod tests {
 
     #[test]
     fn a_wider_range_of_groups_that_may_ping_stays() {
-        assert!(holds("0\t2147483647\n", 107, 107) && holds("107\t107\n", 107, 107));
-        assert!(!holds("1\t0\n", 107, 107) && !holds("200\t300\n", 107, 107) && !holds("", 107, 107));
+        assert!(contains_range("0\t2147483647\n", 107, 107) && contains_range("107\t107\n", 107, 107));
+        assert!(
+            !contains_range("1\t0\n", 107, 107)
+                && !contains_range("200\t300\n", 107, 107)
+                && !contains_range("", 107, 107)
+        );
     }
 }

@@ -44,11 +44,11 @@ use plan::{PlanInput, of_sidecar, plan};
 use std::collections::BTreeMap;
 
 /// Prepares the links of a VMI, in the network namespace of `process`.
-pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<String, Link>> {
+pub(crate) fn prepare(machine: &Machine, process: &Process) -> Result<BTreeMap<String, Link>> {
     if machine.interfaces.is_empty() {
         return Ok(BTreeMap::new());
     }
-    namespace::inside(process, || {
+    namespace::run_in_namespace(process, || {
         let open = |e| Error::io("cannot open a netlink socket for the pod's network", e);
         let mut socket = netlink::Socket::route().map_err(open)?;
         let mut plans = BTreeMap::new();

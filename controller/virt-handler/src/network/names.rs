@@ -34,7 +34,7 @@ pub(crate) fn tap(card: &str) -> String {
 }
 
 /// Name of a card that is put aside.
-pub(crate) fn aside(card: &str) -> String {
+pub(crate) fn renamed_card(card: &str) -> String {
     format!("{}-nic", short(card))
 }
 
@@ -54,11 +54,11 @@ mod tests {
     #[test]
     fn names_are_those_that_others_know_and_fit() {
         assert_eq!(
-            (bridge("eth0"), tap("eth0"), aside("eth0")),
+            (bridge("eth0"), tap("eth0"), renamed_card("eth0")),
             ("k6t-eth0".into(), "tap0".into(), "eth0-nic".into())
         );
         let card = "pod16477688c0e";
-        let all = [bridge(card), tap(card), aside(card), stand_in(card)];
+        let all = [bridge(card), tap(card), renamed_card(card), stand_in(card)];
         assert_eq!(all, ["k6t-16477688c0e", "tap16477688c0e", "16477688c0e-nic", "16477688c0e-kep"]);
         assert!(all.iter().all(|name| name.len() <= 15));
     }

@@ -9,7 +9,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 
 /// Runs `work` in the network namespace of a process.
-pub(super) fn inside<T: Send>(process: &Process, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(super) fn run_in_namespace<T: Send>(
+    process: &Process,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
     let target = process.network()?;
     not_the_hosts(&target)?;
     thread::scope(|scope| {

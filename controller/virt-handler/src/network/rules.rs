@@ -136,7 +136,7 @@ impl fmt::Display for Table {
 
 impl fmt::Display for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (hook, priority) = self.place();
+        let (hook, priority) = self.number_and_priority();
         let name = ["prerouting", "input", "forward", "output", "postrouting"];
         let name = usize::try_from(hook).ok().and_then(|hook| name.get(hook)).unwrap_or(&"");
         write!(f, "type {} hook {name} priority {priority}", self.kind())
@@ -154,7 +154,7 @@ impl Hook {
 
     /// Number of the hook, and the usual priority of address translation, or of filters before it or in
     /// between.
-    pub(crate) fn place(self) -> (u32, i32) {
+    pub(crate) fn number_and_priority(self) -> (u32, i32) {
         match self {
             Hook::Raw => (0, -300),
             Hook::Prerouting => (0, -100),

@@ -48,7 +48,7 @@ impl Space {
     }
 
     fn listen(&self, address: &str) -> TcpListener {
-        namespace::inside(&self.process(), || Ok(TcpListener::bind(address).unwrap())).unwrap()
+        namespace::run_in_namespace(&self.process(), || Ok(TcpListener::bind(address).unwrap())).unwrap()
     }
 
     fn connect(&self, address: &str) -> TcpStream {
@@ -57,7 +57,8 @@ impl Space {
 
     fn dial(&self, address: &str, patience: Duration) -> std::io::Result<TcpStream> {
         let address: SocketAddr = address.parse().unwrap();
-        namespace::inside(&self.process(), || Ok(TcpStream::connect_timeout(&address, patience))).unwrap()
+        namespace::run_in_namespace(&self.process(), || Ok(TcpStream::connect_timeout(&address, patience)))
+            .unwrap()
     }
 }
 
@@ -135,7 +136,7 @@ fn named(database: &str) -> String {
 fn behind_a_masquerade_the_guest_is_reached_and_reaches() {
     let Some((world, pod, guest)) = spaces() else { return };
     let machine = machine("masquerade");
-    let links = ready(&machine, &pod.process()).unwrap();
+    let links = prepare(&machine, &pod.process()).unwrap();
     let tap = pod.ip("-d link show tap0");
     let (user, group) = (format!("user {}", named("passwd")), format!("group {}", named("group")));
     for wanted in ["master k6t-eth0", "mtu 1450", "vnet_hdr on", "persist on", &user, &group] {
@@ -152,7 +153,7 @@ fn behind_a_masquerade_the_guest_is_reached_and_reaches() {
     assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
     // Repeating it changes nothing, also during a connection.
     let stream = world.connect("10.99.0.2:80");
-    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
+    assert_eq!(prepare(&machine, &pod.process()).unwrap(), links);
     assert_eq!(heard(&at_guest, stream), ip("10.99.0.1"));
 }
 
@@ -165,7 +166,7 @@ fn named_ports_alone_are_let_in() {
         api::machine::network::Port { name: None, number, last, protocol }
     };
     machine.interfaces[0].ports = vec![port(80, 80), port(90, 92)];
-    ready(&machine, &pod.process()).unwrap();
+    prepare(&machine, &pod.process()).unwrap();
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     let (at_guest, at_pod) = (guest.listen("10.0.2.2:80"), pod.listen("10.99.0.2:81"));
     assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
@@ -185,7 +186,7 @@ fn named_ports_alone_are_let_in() {
     };
     let Ok(made) = nft("add chain ip nat OTHERS") else { return };
     assert!(made.status.success());
-    ready(&machine, &pod.process()).unwrap();
+    prepare(&machine, &pod.process()).unwrap();
     let listed = String::from_utf8(nft("list table ip nat").unwrap().stdout).unwrap();
     assert!(listed.contains("chain OTHERS"), "{listed}");
     assert_eq!(listed.matches("tcp dport 80").count(), 3, "{listed}");
@@ -202,8 +203,8 @@ fn as_many_ports_as_an_interface_may_name_are_let_in() {
     };
     machine.interfaces[0].ports = (0..most).map(range).collect();
     // Again, as after a restart of virt-handler.
-    let links = ready(&machine, &pod.process()).unwrap();
-    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
+    let links = prepare(&machine, &pod.process()).unwrap();
+    assert_eq!(prepare(&machine, &pod.process()).unwrap(), links);
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     for port in [2000, 2001 + 4 * (most - 1)] {
         let at_guest = guest.listen(&format!("10.0.2.2:{port}"));
@@ -219,8 +220,8 @@ fn the_rules_for_a_mesh_are_taken_and_its_ports_stay_its_own() {
     let Some((world, pod, guest)) = spaces() else { return };
     let mut machine = machine("masquerade");
     machine.mesh = true;
-    let links = ready(&machine, &pod.process()).unwrap();
-    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
+    let links = prepare(&machine, &pod.process()).unwrap();
+    assert_eq!(prepare(&machine, &pod.process()).unwrap(), links);
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     // Connections of the sidecar to the pod's address reach the guest.
     let at_guest = guest.listen("10.0.2.2:80");
@@ -240,11 +241,11 @@ fn the_rules_for_a_mesh_are_taken_and_its_ports_stay_its_own() {
 fn a_guest_behind_a_masquerade_does_not_reach_the_loopback_of_its_pod() {
     let Some((_world, pod, guest)) = spaces() else { return };
     let machine = machine("masquerade");
-    let links = ready(&machine, &pod.process()).unwrap();
+    let links = prepare(&machine, &pod.process()).unwrap();
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     guest.ip("addr del 127.0.0.1/8 dev lo");
     let accepts = || std::fs::write("/proc/sys/net/ipv4/conf/eth0/route_localnet", "1");
-    namespace::inside(&guest.process(), || Ok(accepts())).unwrap().unwrap();
+    namespace::run_in_namespace(&guest.process(), || Ok(accepts())).unwrap().unwrap();
     guest.ip("route add 127.0.0.0/8 via 10.0.2.1");
     guest.ip("addr add 127.8.8.8/32 dev eth0");
     let addresses = ["127.0.0.1:15000", "127.9.9.9:15000"];
@@ -254,11 +255,12 @@ fn a_guest_behind_a_masquerade_does_not_reach_the_loopback_of_its_pod() {
         Ok(_) => panic!("the guest reaches {address} of the pod"),
     };
     addresses.into_iter().for_each(no_answer);
-    let hears = namespace::inside(&pod.process(), || Ok(UdpSocket::bind("0.0.0.0:8125").unwrap())).unwrap();
+    let hears =
+        namespace::run_in_namespace(&pod.process(), || Ok(UdpSocket::bind("0.0.0.0:8125").unwrap())).unwrap();
     hears.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let told_by = |sender: &str| {
         let send = || Ok(UdpSocket::bind(sender).unwrap().send_to(b"hello", "10.0.2.1:8125").unwrap());
-        namespace::inside(&guest.process(), send).unwrap();
+        namespace::run_in_namespace(&guest.process(), send).unwrap();
         hears.recv_from(&mut [0; 8]).map(|(_, from)| from.ip()).ok()
     };
     assert_eq!((told_by("10.0.2.2:0"), told_by("127.8.8.8:0")), (Some(ip("10.0.2.2")), None));
@@ -272,13 +274,13 @@ fn a_guest_behind_a_masquerade_does_not_reach_the_loopback_of_its_pod() {
     // Our rule keeps the guest out: with an empty chain in its place, all of this passes.
     let chain = rules::Chain { name: "prerouting", hook: Some(rules::Hook::Raw), rules: vec![] };
     let open = rules::Table { name: "coracle", v6: false, chains: vec![chain] };
-    let put = || netlink::rules::put(&mut netlink::Socket::netfilter().unwrap(), &open);
-    namespace::inside(&pod.process(), || Ok(put())).unwrap().unwrap();
+    let put = || netlink::rules::replace_chains(&mut netlink::Socket::netfilter().unwrap(), &open);
+    namespace::run_in_namespace(&pod.process(), || Ok(put())).unwrap().unwrap();
     for (address, at_pod) in addresses.iter().zip(&at_pod) {
         assert_eq!(heard(at_pod, guest.connect(address)), ip("10.0.2.2"));
     }
     assert_eq!(told_by("127.8.8.8:0"), Some(ip("127.8.8.8")));
-    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
+    assert_eq!(prepare(&machine, &pod.process()).unwrap(), links);
     no_answer(addresses[0]);
 }
 
@@ -293,7 +295,7 @@ fn a_guest_hears_of_its_router_and_reaches_the_world_in_ipv6() {
     world.ip("addr add fd00:99::1/64 dev eth0 nodad");
     pod.ip("addr add fd00:99::2/64 dev eth0 nodad");
     let machine = machine("masquerade");
-    ready(&machine, &pod.process()).unwrap();
+    prepare(&machine, &pod.process()).unwrap();
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     guest.ip("addr add fd10:0:2::2/128 dev eth0 nodad");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -301,7 +303,7 @@ fn a_guest_hears_of_its_router_and_reaches_the_world_in_ipv6() {
     assert_eq!(all.len(), 1);
     let running = {
         let _inside = runtime.enter();
-        Advertisers::begin(all)
+        Advertisers::start(all)
     };
     let began = Instant::now();
     let route = loop {
@@ -334,7 +336,7 @@ fn a_neighbour_on_the_segment_reaches_named_ports_alone() {
     let protocol = api::machine::network::Protocol::Tcp;
     machine.interfaces[0].ports =
         vec![api::machine::network::Port { name: None, number: 80, last: 80, protocol }];
-    ready(&machine, &pod.process()).unwrap();
+    prepare(&machine, &pod.process()).unwrap();
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     // Another address that the guest has set itself.
     guest.ip("addr add 10.0.2.9/24 dev eth0");
@@ -384,12 +386,12 @@ fn the_pod_forwards_nothing_but_its_guests_packets() {
     let protocol = api::machine::network::Protocol::Tcp;
     machine.interfaces[0].ports =
         vec![api::machine::network::Port { name: None, number: 80, last: 80, protocol }];
-    ready(&machine, &pod.process()).unwrap();
+    prepare(&machine, &pod.process()).unwrap();
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     // Packets with a source other than the guest's address: the first that the world receives is the pod's.
     guest.ip("addr add 192.0.2.7/32 dev eth0");
     let bound = |space: &Space, address: &'static str| {
-        namespace::inside(&space.process(), || Ok(UdpSocket::bind(address).unwrap())).unwrap()
+        namespace::run_in_namespace(&space.process(), || Ok(UdpSocket::bind(address).unwrap())).unwrap()
     };
     let hears = bound(&world, "10.99.0.1:8125");
     hears.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -423,11 +425,11 @@ fn a_batch_that_fails_changes_nothing_and_says_why() {
     let wrong = rules::Table { name: "nat", v6: false, chains: vec![chain] };
     let chains = vec![rules::Chain { rules: vec![], ..wrong.chains[0].clone() }];
     let right = rules::Table { chains, ..wrong.clone() };
-    let (failed, then) = namespace::inside(&pod.process(), || {
+    let (failed, then) = namespace::run_in_namespace(&pod.process(), || {
         let mut socket = netlink::Socket::netfilter().unwrap();
-        let failed = netlink::rules::put(&mut socket, &wrong).unwrap_err();
+        let failed = netlink::rules::replace_chains(&mut socket, &wrong).unwrap_err();
         // Left-over answers do not block the next request, and are not taken for its answer.
-        Ok((failed.kind(), netlink::rules::put(&mut socket, &right).is_ok()))
+        Ok((failed.kind(), netlink::rules::replace_chains(&mut socket, &right).is_ok()))
     })
     .unwrap();
     assert_eq!((failed, then), (std::io::ErrorKind::NotFound, true));
@@ -437,7 +439,7 @@ fn a_batch_that_fails_changes_nothing_and_says_why() {
 fn on_a_bridge_the_guest_takes_the_pods_place() {
     let Some((world, pod, guest)) = spaces() else { return };
     let machine = machine("bridge");
-    let links = ready(&machine, &pod.process()).unwrap();
+    let links = prepare(&machine, &pod.process()).unwrap();
     let Some(Link::Tap { mac, dhcp: Some(lease), .. }) = links.get("default") else { panic!("{links:?}") };
     assert_eq!((mac.as_str(), lease.address.to_string()), ("0a:58:0a:63:00:02", "10.99.0.2".into()));
     assert_eq!(lease.router.map(IpAddr::from), Some(ip("10.99.0.1")));
@@ -451,7 +453,7 @@ fn on_a_bridge_the_guest_takes_the_pods_place() {
     let at_world = world.listen("10.99.0.1:8080");
     assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
     // The card has no settings any more; the earlier ones are found again.
-    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
+    assert_eq!(prepare(&machine, &pod.process()).unwrap(), links);
 }
 
 /// The second card is a veth in place of what a plugin of Multus makes: no addresses, and a name that follows from `blue`.
@@ -471,7 +473,7 @@ fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
     });
     let machine =
         Machine::check_again(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap();
-    let error = ready(&machine, &pod.process()).unwrap_err();
+    let error = prepare(&machine, &pod.process()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "it may come");
     for words in
         ["no card pod16477688c0e", "Network blue", "NetworkAttachmentDefinition shared/lan", "network-status"]
@@ -485,7 +487,7 @@ fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
     world.ip("addr add 192.0.2.1/24 dev lan");
     world.ip("link set lan mtu 1400 up");
     pod.ip("link set pod16477688c0e address 0a:58:00:00:00:07 mtu 1400 up");
-    let links = ready(&machine, &pod.process()).unwrap();
+    let links = prepare(&machine, &pod.process()).unwrap();
     let Some(Link::Tap { name, mac, mtu, dhcp, .. }) = links.get("blue") else { panic!("{links:?}") };
     assert_eq!((name.as_str(), *mtu, dhcp), ("tap16477688c0e", Some(1400), &None));
     assert_eq!(mac, "0a:58:00:00:00:07");
@@ -500,7 +502,7 @@ fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
     assert_eq!(heard(&at_guest, world.connect("192.0.2.9:80")), ip("192.0.2.1"));
     let at_world = world.listen("192.0.2.1:8080");
     assert_eq!(heard(&at_world, guest.connect("192.0.2.1:8080")), ip("192.0.2.9"));
-    assert_eq!(ready(&machine, &pod.process()).unwrap(), links, "once more changes nothing");
+    assert_eq!(prepare(&machine, &pod.process()).unwrap(), links, "once more changes nothing");
 }
 
 /// The tap is as a CNI plugin leaves it.
@@ -509,7 +511,7 @@ fn the_tap_of_a_binding_plugin_is_taken_as_it_is() {
     let Some((_world, pod, _guest)) = spaces() else { return };
     let mut machine = machine("bridge");
     machine.interfaces[0].binding = Binding::Tap;
-    let error = ready(&machine, &pod.process()).unwrap_err();
+    let error = prepare(&machine, &pod.process()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     assert!(
         error
@@ -519,7 +521,7 @@ fn the_tap_of_a_binding_plugin_is_taken_as_it_is() {
     );
     pod.ip("tuntap add dev tap0 mode tap user 107");
     let before = pod.ip("link show");
-    let links = ready(&machine, &pod.process()).unwrap();
+    let links = prepare(&machine, &pod.process()).unwrap();
     let Some(Link::Tap { name, mac, dhcp: None, dhcp6: None, .. }) = links.get("default") else {
         panic!("{links:?}")
     };
@@ -534,11 +536,12 @@ fn whoever_was_killed_while_a_card_was_put_aside_goes_on() {
     // A dummy without a note is half made: all settings are still on the card.
     pod.ip("link add eth0-kep type bridge");
     let card = |process: &Process| {
-        namespace::inside(process, || look::card(&mut netlink::Socket::route().unwrap(), "eth0")).unwrap()
+        namespace::run_in_namespace(process, || look::card(&mut netlink::Socket::route().unwrap(), "eth0"))
+            .unwrap()
     };
     let before = card(&pod.process());
     assert_eq!(before.routes.len(), 1);
-    let wanted = ready(&machine, &pod.process()).unwrap();
+    let wanted = prepare(&machine, &pod.process()).unwrap();
     assert_eq!(card(&pod.process()), before);
     // Back to the point where the dummy has all settings, and the card is down without its routes under its
     // old name.
@@ -547,14 +550,14 @@ fn whoever_was_killed_while_a_card_was_put_aside_goes_on() {
     pod.ip("link set eth0 name eth0-kep");
     pod.ip("link set eth0-nic name eth0");
     assert_eq!(card(&pod.process()), before);
-    assert_eq!(ready(&machine, &pod.process()).unwrap(), wanted);
+    assert_eq!(prepare(&machine, &pod.process()).unwrap(), wanted);
     assert!(pod.ip("link show eth0-nic").contains("master k6t-eth0"));
 }
 
 #[test]
 fn the_nodes_own_network_is_never_touched() {
     let error =
-        ready(&machine("masquerade"), &Process::of(std::process::id()).unwrap()).unwrap_err().to_string();
+        prepare(&machine("masquerade"), &Process::of(std::process::id()).unwrap()).unwrap_err().to_string();
     assert!(error.contains("node's own network"), "{error}");
 }
 
@@ -564,6 +567,6 @@ fn a_card_that_is_not_there_is_named() {
         eprintln!("skipped: only root may make networks");
         return;
     }
-    let error = ready(&machine("masquerade"), &Space::new().process()).unwrap_err().to_string();
+    let error = prepare(&machine("masquerade"), &Space::new().process()).unwrap_err().to_string();
     assert!(error.contains("no card eth0"), "{error}");
 }

@@ -5,8 +5,8 @@
 //!     └─ .folder("volumes/…/sockets")          openat2(BENEATH, NO_SYMLINKS, NO_MAGICLINKS): refuses every link,
 //!           └─ .held("disk.img")               every `..` that leaves, every absolute path
 //!                 └─ .open(Access::Read)       only a checked regular file; by the descriptor, not the name
-//!  process.root()                              a container's own root; mounts in it are followed, `within` keeps inside
-//!     └─ .within(OUTER).folder("vmi-disks/v")  links of the image as far as the outermost mount, none below
+//!  process.root()                              a container's own root; mounts in it are followed, `open_in_root` keeps inside
+//!     └─ .open_in_root(OUTER).folder("vmi-disks/v")  links of the image as far as the outermost mount, none below
 //!           └─ .is_mount()                     a volume is a mount; a plain folder or a link is a tenant's
 //!  process.image()                             the same without the mounts in it: the image alone
 //! ```
@@ -72,7 +72,7 @@ pub struct EntryMetadata(Stat);
 impl Folder {
     /// Opens a folder of the host.
     pub fn open(path: &Path) -> Result<Folder> {
-        is_away_from_workers();
+        assert_off_runtime();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, path, flags, Mode::empty())
             .map_err(|e| Error::io(format!("cannot open the folder {}", path.display()), e))?;
@@ -80,7 +80,7 @@ impl Folder {
     }
 
     /// Wraps a folder that is open already.
-    pub(super) fn opened(fd: OwnedFd, shown: PathBuf) -> Folder {
+    pub(super) fn from_fd(fd: OwnedFd, shown: PathBuf) -> Folder {
         Folder { fd, shown, resolve: BENEATH }
     }
 
@@ -106,7 +106,7 @@ impl Folder {
     /// root (`/var/run`) and cannot lead out of it. Use it for paths of folders that belong to root in each
     /// image: if a tenant may write to a folder on the way, it can put a link there. Deeper paths are opened
     /// from there, by `folder`.
-    pub fn within(&self, path: &str) -> Result<Folder> {
+    pub fn open_in_root(&self, path: &str) -> Result<Folder> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let fd = self.walk(path, OFlags::PATH | OFlags::DIRECTORY, resolve)?;
         Ok(Folder { fd, shown: self.shown.join(path.trim_start_matches('/')), resolve: BENEATH })
@@ -140,12 +140,12 @@ impl Folder {
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
         let fd = retried(|| openat2(&self.fd, path, flags, mode, self.resolve))
             .map_err(|e| self.cannot(path, e))?;
-        give(fd.as_fd()).map_err(|e| self.cannot(path, e))?;
+        give_to_launcher(fd.as_fd()).map_err(|e| self.cannot(path, e))?;
         Ok(fd.into())
     }
 
     /// Opens a folder, and creates missing ones on the way, which are given to the launcher.
-    pub fn made(&self, path: &str) -> Result<Folder> {
+    pub fn create_all(&self, path: &str) -> Result<Folder> {
         let mut here = self.folder(".")?;
         for part in path.split('/').filter(|part| !part.is_empty()) {
             match mkdirat(&here.fd, part, Mode::RWXU | Mode::RGRP | Mode::XGRP) {
@@ -154,7 +154,7 @@ impl Folder {
                     if new.kind() != FileType::Directory {
                         return Err(here.cannot(part, Errno::NOTDIR));
                     }
-                    new.give()?;
+                    new.give_to_launcher()?;
                 }
                 Err(Errno::EXIST) => {}
                 Err(e) => {
@@ -196,7 +196,7 @@ impl Folder {
                 "{shown} is not the block device of the expected number; remove it"
             )));
         }
-        node.give()?;
+        node.give_to_launcher()?;
         Ok(node)
     }
 
@@ -262,7 +262,7 @@ impl Folder {
     }
 
     /// Bytes that an unprivileged user may still write here.
-    pub fn room(&self) -> Result<u64> {
+    pub fn free_space(&self) -> Result<u64> {
         let found = rustix::fs::fstatvfs(&self.fd)
             .map_err(|e| Error::io(format!("cannot read the free space of {}", self.shown.display()), e))?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
@@ -312,7 +312,7 @@ impl Folder {
     }
 
     fn walk(&self, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd> {
-        is_away_from_workers();
+        assert_off_runtime();
         retried(|| openat2(&self.fd, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
             .map_err(|e| self.cannot(path, e))
     }
@@ -404,7 +404,7 @@ impl PathHandle {
 
     /// Makes the launcher its owner. A file with a second hard link is refused, since it may belong to
     /// another user under that name.
-    pub fn give(&self) -> Result<()> {
+    pub fn give_to_launcher(&self) -> Result<()> {
         if self.kind() != FileType::Directory && self.stat.st_nlink > 1 {
             let shown = self.shown.display();
             return Err(Error::refused(format!(
@@ -423,7 +423,7 @@ impl PathHandle {
 
     /// Opens the regular file by its descriptor: the path is not resolved again, and other types are refused.
     pub fn open(&self, access: Access) -> Result<File> {
-        is_away_from_workers();
+        assert_off_runtime();
         if self.kind() != FileType::RegularFile {
             return Err(Error::refused(format!("{} is not a regular file", self.shown.display())));
         }
@@ -442,7 +442,7 @@ impl PathHandle {
     /// Opens the block device for reading, even if its node is on a mount without devices. Call it for
     /// volumes of the pod only: opening other devices can do harm.
     pub fn open_block_device(&self) -> Result<File> {
-        is_away_from_workers();
+        assert_off_runtime();
         if self.kind() != FileType::BlockDevice {
             return Err(Error::refused(format!("{} is not a block device", self.shown.display())));
         }
@@ -454,7 +454,7 @@ impl PathHandle {
     }
 
     /// Holds an open file.
-    pub fn of(file: &File, shown: PathBuf) -> Result<PathHandle> {
+    pub fn from_file(file: &File, shown: PathBuf) -> Result<PathHandle> {
         let cannot = |e| Error::io(format!("cannot hold {}", shown.display()), e);
         let fd = file.as_fd().try_clone_to_owned().map_err(cannot)?;
         let stat = stat(&fd, &shown)?;
@@ -487,7 +487,7 @@ fn stat(fd: &OwnedFd, shown: &Path) -> Result<Stat> {
 
 /// Checks that this thread is one of `virt_handler::blocking`, which the runtime does not know. Anything else
 /// is a bug of this program.
-fn is_away_from_workers() {
+fn assert_off_runtime() {
     debug_assert!(
         tokio::runtime::Handle::try_current().is_err(),
         "files are opened in work of virt_handler::blocking"
@@ -495,7 +495,7 @@ fn is_away_from_workers() {
 }
 
 /// Makes the launcher the owner of a file.
-pub fn give(file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub fn give_to_launcher(file: BorrowedFd<'_>) -> rustix::io::Result<()> {
     fchown(file, Some(Uid::from_raw(LAUNCHER)), Some(Gid::from_raw(LAUNCHER)))
 }
 

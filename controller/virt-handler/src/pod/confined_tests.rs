@@ -30,7 +30,10 @@ fn no_link_is_followed_wherever_it_stands_or_leads() {
     }
     for path in ["folder", "near", "magic"] {
         assert!(folder.folder(path).unwrap_err().to_string().contains("link"), "{path}");
-        assert!(folder.made(&format!("{path}/new")).unwrap_err().to_string().contains("link"), "{path}");
+        assert!(
+            folder.create_all(&format!("{path}/new")).unwrap_err().to_string().contains("link"),
+            "{path}"
+        );
         assert!(folder.create(&format!("{path}/new")).is_err(), "{path}");
     }
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
@@ -64,7 +67,7 @@ fn what_has_a_second_name_is_given_to_nobody() {
     let (place, folder) = place();
     fs::write(place.path().join("one"), "").unwrap();
     fs::hard_link(place.path().join("one"), place.path().join("two")).unwrap();
-    let said = folder.held("one").unwrap().give().unwrap_err();
+    let said = folder.held("one").unwrap().give_to_launcher().unwrap_err();
     assert!(said.to_string().contains("more than one hard link"), "{said}");
 }
 
@@ -75,10 +78,10 @@ fn a_root_keeps_its_own_links_in_it() {
     fs::create_dir(place.path().join("var")).unwrap();
     symlink("/run", place.path().join("var/run")).unwrap();
     fs::write(place.path().join("run/kubevirt/here"), "").unwrap();
-    assert_eq!(folder.within("/var/run/kubevirt").unwrap().names(9).unwrap(), ["here"]);
+    assert_eq!(folder.open_in_root("/var/run/kubevirt").unwrap().names(9).unwrap(), ["here"]);
     // A path out of the root ends at the root itself, never at the host's.
     symlink("/../../etc", place.path().join("var/etc")).unwrap();
-    assert_eq!(folder.within("/var/etc").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(folder.open_in_root("/var/etc").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -191,7 +194,7 @@ fn a_race_leads_nowhere_else() {
         let (mut written, mut number) = (0, 0);
         while written < 200 || number < 2000 {
             number += 1;
-            if let Ok(folder) = folder.made(&format!("real/{number}"))
+            if let Ok(folder) = folder.create_all(&format!("real/{number}"))
                 && folder.create("disk.img").is_ok()
             {
                 written += 1;

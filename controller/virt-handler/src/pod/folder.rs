@@ -1,9 +1,9 @@
 //! Folder of one pod on this node.
 
 use super::confined::{Folder, PathHandle};
-use super::layout::{Inside, Layout};
+use super::layout::{Layout, PodPath};
 use super::process::Process;
-use super::socket::{Tried, try_connect};
+use super::socket::{ConnectResult, try_connect};
 use crate::blocking::Blocking;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::State;
@@ -43,7 +43,7 @@ impl Pods {
     /// Pods of the node's kubelet: `/var/lib/kubelet/pods`. Processes are checked by their cgroups.
     pub fn of_kubelet(folder: impl Into<PathBuf>) -> Pods {
         let folder = folder.into();
-        Pods { kept: folder.clone(), folder, node: NODE.into(), belongs: Process::is_of_pod }
+        Pods { kept: folder.clone(), folder, node: NODE.into(), belongs: Process::check_pod }
     }
 
     /// Sets the folder of virt-handler that persists after its end.
@@ -90,7 +90,7 @@ impl PodFolder {
     }
 
     /// Refuses a process that does not belong to this pod.
-    pub fn owns(&self, process: &Process) -> Result<()> {
+    pub fn check_process(&self, process: &Process) -> Result<()> {
         (self.belongs)(process, &self.layout.uid)
     }
 
@@ -98,7 +98,7 @@ impl PodFolder {
     pub async fn last_state(&self) -> Option<State> {
         let place = self.clone();
         let read = move || -> Result<Vec<u8>> {
-            let (folder, name) = place.inside(&place.layout.root)?;
+            let (folder, name) = place.open_parent(&place.layout.root)?;
             let mut text = Vec::new();
             let file = folder.folder(&name)?.read("state.json")?;
             // A longer file is cut.
@@ -131,13 +131,13 @@ impl PodFolder {
 
     /// Root folder of the launcher, seen from the node.
     pub fn root(&self) -> Result<Folder> {
-        let (folder, name) = self.inside(&self.layout.root)?;
+        let (folder, name) = self.open_parent(&self.layout.root)?;
         folder.folder(&name)
     }
 
     /// A folder of the node, by its path in a volume of a pod.
     pub fn of_node(&self, path: &str) -> Result<Folder> {
-        Folder::open(&self.node)?.within(path)
+        Folder::open(&self.node)?.open_in_root(path)
     }
 
     /// Same as [`PodFolder::of_node`], but refuses links on the way: the path is the folder's real one.
@@ -159,13 +159,13 @@ impl PodFolder {
     }
 
     /// Process of the container that provides an image beside the launcher. It must belong to this pod.
-    pub fn beside(&self, socket: &Inside) -> Result<Process> {
-        let (folder, name) = self.inside(socket)?;
+    pub fn image_process(&self, socket: &PodPath) -> Result<Process> {
+        let (folder, name) = self.open_parent(socket)?;
         let shown = || folder.display_path().join(&name).display().to_string();
         match try_connect(folder.held(&name)?)? {
-            Tried::Connected(_, Some(process)) => self.owns(&process).map(|()| process),
-            Tried::Connected(_, None) => Err(Error::failed(NOT_SEEN)),
-            Tried::Full(_) => {
+            ConnectResult::Connected(_, Some(process)) => self.check_process(&process).map(|()| process),
+            ConnectResult::Connected(_, None) => Err(Error::failed(NOT_SEEN)),
+            ConnectResult::Full(_) => {
                 Err(Error::failed(format!("connections to {} are not accepted: its queue is full", shown())))
             }
         }
@@ -174,7 +174,7 @@ impl PodFolder {
     /// Opens the parent folder of a path in an emptyDir. A missing folder says nothing about the launcher
     /// (the kubelet's folder may not be mounted here). So it is a failure, and not the `NotFound` of a
     /// missing socket.
-    fn inside(&self, inside: &Inside) -> Result<(Folder, String)> {
+    fn open_parent(&self, inside: &PodPath) -> Result<(Folder, String)> {
         let open = || Folder::open(&self.folder)?.folder(EMPTY_DIR)?.folder(&inside.volume);
         let folder = open().map_err(|e| match e.kind() {
             ErrorKind::NotFound => Error::failed("the pod has no folder on this node").because(e),
@@ -197,19 +197,19 @@ impl Connector<Option<Process>> for PodFolder {
         Box::pin(async move {
             let place = self.clone();
             let first = move || {
-                let (folder, name) = place.inside(&place.layout.socket)?;
+                let (folder, name) = place.open_parent(&place.layout.socket)?;
                 try_connect(folder.held(&name)?)
             };
             let mut tried = self.blocking.run(DOING, PATIENCE, first).await?;
             let mut pauses = Pauses::default();
             loop {
                 match tried {
-                    Tried::Connected(stream, process) => {
+                    ConnectResult::Connected(stream, process) => {
                         let stream = tokio::net::UnixStream::from_std(stream);
                         let stream = stream.map_err(|e| Error::io("cannot use the launcher's socket", e))?;
                         return Ok(Open { stream: stream.into(), peer: process });
                     }
-                    Tried::Full(socket) => {
+                    ConnectResult::Full(socket) => {
                         pauses.next().await;
                         tried = self.blocking.run(DOING, PATIENCE, move || try_connect(socket)).await?;
                     }

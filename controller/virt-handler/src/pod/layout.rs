@@ -18,9 +18,9 @@ pub struct Layout {
     /// UID of the pod.
     pub uid: String,
     /// Socket of the launcher.
-    pub socket: Inside,
+    pub socket: PodPath,
     /// Root folder of the launcher.
-    pub root: Inside,
+    pub root: PodPath,
     /// Path of the root folder in the container.
     pub folder: String,
     /// Mount paths in the container, by pod volume.
@@ -50,14 +50,14 @@ pub struct Layout {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageContainer {
     /// Socket by which the container's process is found.
-    pub socket: Inside,
+    pub socket: PodPath,
     /// Name of the image: the last part of the socket's path.
     pub name: String,
 }
 
 /// A path in an emptyDir.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inside {
+pub struct PodPath {
     pub volume: String,
     /// Path below the volume.
     pub path: String,
@@ -65,7 +65,7 @@ pub struct Inside {
 
 impl Layout {
     /// Layout of a launcher pod. An error names the missing part.
-    pub fn of(pod: &Pod) -> Result<Layout> {
+    pub fn parse(pod: &Pod) -> Result<Layout> {
         let name = &pod.metadata.name;
         let wrong =
             |what: &str| Error::refused(format!("the pod {name} is not a launcher pod: it has no {what}"));
@@ -152,10 +152,10 @@ fn image_container(
     volumes: &[Volume],
     path: &str,
 ) -> Option<(String, ImageContainer)> {
-    let Inside { volume, path } = in_empty_dir(container, volumes, path)?;
+    let PodPath { volume, path } = in_empty_dir(container, volumes, path)?;
     let plain = !path.is_empty() && path != ".." && path != "." && !path.contains('/');
     plain.then(|| {
-        let socket = Inside { volume, path: format!("{path}.sock") };
+        let socket = PodPath { volume, path: format!("{path}.sock") };
         (path.clone(), ImageContainer { socket, name: path })
     })
 }
@@ -169,7 +169,7 @@ fn argument<'a>(container: &'a Container, option: &str) -> Option<&'a str> {
 }
 
 /// The emptyDir that contains a path, by the longest mount path.
-fn in_empty_dir(container: &Container, volumes: &[Volume], path: &str) -> Option<Inside> {
+fn in_empty_dir(container: &Container, volumes: &[Volume], path: &str) -> Option<PodPath> {
     let mounts = container.volume_mounts.iter().filter_map(|mount| {
         let rest = path.strip_prefix(mount.mount_path.trim_end_matches('/'))?.strip_prefix('/')?;
         Some((mount, rest))
@@ -177,7 +177,7 @@ fn in_empty_dir(container: &Container, volumes: &[Volume], path: &str) -> Option
     let (mount, rest) = mounts.max_by_key(|(mount, _)| mount.mount_path.len())?;
     let volume = volumes.iter().find(|volume| volume.name == mount.name)?;
     let plain = mount.sub_path.is_none() && mount.sub_path_expr.is_none() && volume.empty_dir.is_some();
-    plain.then(|| Inside { volume: volume.name.clone(), path: rest.to_owned() })
+    plain.then(|| PodPath { volume: volume.name.clone(), path: rest.to_owned() })
 }
 
 /// Checks a UID, which becomes part of a path.
@@ -219,14 +219,14 @@ mod tests {
     }
 
     fn layout(pod: serde_json::Value) -> Result<Layout> {
-        Layout::of(&serde_json::from_value(pod).unwrap())
+        Layout::parse(&serde_json::from_value(pod).unwrap())
     }
 
     #[test]
     fn a_pod_says_where_its_parts_are() {
         let layout = layout(pod()).unwrap();
-        assert_eq!(layout.socket, Inside { volume: "sockets".into(), path: "launcher-sock".into() });
-        assert_eq!(layout.root, Inside { volume: "private".into(), path: "vm".into() });
+        assert_eq!(layout.socket, PodPath { volume: "sockets".into(), path: "launcher-sock".into() });
+        assert_eq!(layout.root, PodPath { volume: "private".into(), path: "vm".into() });
         assert_eq!(layout.folder, "/var/run/kubevirt-private/vm");
         assert_eq!(layout.mounts["data"], "/var/run/kubevirt-private/vmi-disks/data");
         assert_eq!(layout.devices["block"], "/dev/block");
@@ -246,7 +246,7 @@ mod tests {
         assert!(layout(pod.clone()).unwrap_err().to_string().contains("volumedata"), "it is in no emptyDir");
         pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "shared", "emptyDir": {}}));
         let beside = &layout(pod.clone()).unwrap().beside["disk_1"];
-        assert_eq!(beside.socket, Inside { volume: "shared".into(), path: "disk_1.sock".into() });
+        assert_eq!(beside.socket, PodPath { volume: "shared".into(), path: "disk_1.sock".into() });
         assert_eq!(beside.name, "disk_1");
         pod["spec"]["containers"][1]["command"][2] = json!("/disks/../disk_1");
         assert!(layout(pod).is_err());

@@ -31,16 +31,16 @@ pub fn show(
     into: &Process,
     access: Access,
 ) -> Result<()> {
-    put(source, from, target, into, &Attributes::of_file(access))
+    bind_mount(source, from, target, into, &Attributes::of_file(access))
 }
 
 /// Mounts a device node of virt-handler in the same way. The container's cgroup decides which devices it may
 /// open.
 pub fn show_device(source: &PathHandle, target: &PathHandle, into: &Process) -> Result<()> {
-    put(source, &Process::of(std::process::id())?, target, into, &Attributes::of_device())
+    bind_mount(source, &Process::of(std::process::id())?, target, into, &Attributes::of_device())
 }
 
-fn put(
+fn bind_mount(
     source: &PathHandle,
     from: &Process,
     target: &PathHandle,

@@ -145,7 +145,7 @@ impl Pod {
     }
 
     /// Description of the end of this container, or of the pod; `None` before the end.
-    pub fn ended(&self, container: &str) -> Option<String> {
+    pub fn end_description(&self, container: &str) -> Option<String> {
         let status = self.status.container_statuses.iter().find(|status| status.name == container);
         if let Some(end) = status.and_then(|status| status.state.terminated.as_ref()) {
             let reason = end.reason.as_deref().unwrap_or("ended");

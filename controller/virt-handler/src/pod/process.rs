@@ -47,7 +47,7 @@ impl Process {
     pub fn of(number: u32) -> Result<Process> {
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| Error::refused(format!("{number} is not a process ID")))?;
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| gone(number, e))?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| ended_error(number, e))?;
         Process::held(pidfd, number)
     }
 
@@ -64,19 +64,19 @@ impl Process {
             // An older kernel: the process that has the PID now. Its cgroups tell whether it belongs to the
             // pod.
             Err(Errno::NOPROTOOPT) => Process::of(number).map(Some),
-            Err(e) => Err(gone(number, e)),
+            Err(e) => Err(ended_error(number, e)),
         }
     }
 
     fn held(pidfd: OwnedFd, number: u32) -> Result<Process> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder =
-            openat(CWD, format!("/proc/{number}"), flags, Mode::empty()).map_err(|e| gone(number, e))?;
+        let folder = openat(CWD, format!("/proc/{number}"), flags, Mode::empty())
+            .map_err(|e| ended_error(number, e))?;
         let process = Process { pidfd, folder, number };
         // If the process is alive now, it had this PID when the folder was opened.
         match process.is_alive() {
             true => Ok(process),
-            false => Err(gone(number, Errno::SRCH)),
+            false => Err(ended_error(number, Errno::SRCH)),
         }
     }
 
@@ -88,7 +88,7 @@ impl Process {
     }
 
     /// Refuses a process that does not belong to a pod according to its cgroups.
-    pub fn is_of_pod(&self, uid: &str) -> Result<()> {
+    pub fn check_pod(&self, uid: &str) -> Result<()> {
         let number = self.number;
         match is_of(&self.groups()?, uid) {
             true => Ok(()),
@@ -98,7 +98,7 @@ impl Process {
 
     /// Refuses a process that does not belong to this container of a pod. `id`: the runtime's ID from the
     /// pod's status.
-    pub(crate) fn is_of_container(&self, uid: &str, id: &str) -> Result<()> {
+    pub(crate) fn check_container(&self, uid: &str, id: &str) -> Result<()> {
         let number = self.number;
         match is_in(&self.groups()?, uid, id) {
             true => Ok(()),
@@ -117,7 +117,7 @@ impl Process {
 
     /// Root of the process, with the mounts in it.
     pub fn root(&self) -> Result<Folder> {
-        Ok(Folder::opened(self.of_its_container("root", FOLDER)?, self.display_path("root")))
+        Ok(Folder::from_fd(self.of_its_container("root", FOLDER)?, self.display_path("root")))
     }
 
     /// Root of the process, without the mounts in it.
@@ -148,7 +148,7 @@ impl Process {
     pub(crate) fn raise(&self, resource: Resource, limit: u64) -> Result<()> {
         let number = self.number;
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
-        let pid = pid.filter(|_| self.is_alive()).ok_or_else(|| gone(number, Errno::SRCH))?;
+        let pid = pid.filter(|_| self.is_alive()).ok_or_else(|| ended_error(number, Errno::SRCH))?;
         let has = self.limit(resource)?;
         let wanted = larger(has, limit);
         if wanted == has {
@@ -159,7 +159,7 @@ impl Process {
         // had the PID, and gets its old limit back.
         if !self.is_alive() {
             let undone = set.and_then(|before| prlimit(Some(pid), resource, before));
-            return Err(gone(number, undone.err().unwrap_or(Errno::SRCH)));
+            return Err(ended_error(number, undone.err().unwrap_or(Errno::SRCH)));
         }
         set.map(drop).map_err(|e| {
             let what = name_of(resource).unwrap_or("a limit").to_lowercase();
@@ -198,7 +198,7 @@ impl Process {
 
     fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
         openat(&self.folder, name, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|e| match e {
-            Errno::SRCH | Errno::NOENT => gone(self.number, e),
+            Errno::SRCH | Errno::NOENT => ended_error(self.number, e),
             e => Error::io(format!("cannot open {}", self.display_path(name).display()), e),
         })
     }
@@ -209,7 +209,7 @@ impl Process {
 }
 
 /// Error for a process that has ended. It is not `NotFound`, which means a socket that does not exist yet.
-fn gone(number: u32, e: Errno) -> Error {
+fn ended_error(number: u32, e: Errno) -> Error {
     Error::new(ErrorKind::Failed, format!("the process {number} has ended")).because(std::io::Error::from(e))
 }
 

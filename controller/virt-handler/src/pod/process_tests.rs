@@ -70,7 +70,7 @@ fn a_limit_is_raised_and_never_lowered() {
 #[test]
 fn our_own_process_is_of_no_pod() {
     let process = Process::of(std::process::id()).unwrap();
-    let said = process.is_of_pod(UID).unwrap_err();
+    let said = process.check_pod(UID).unwrap_err();
     assert!(said.to_string().contains("does not belong"), "{said}");
     assert!(process.mounts().is_ok() && process.network().is_ok() && process.root().is_ok());
 }
@@ -88,7 +88,7 @@ fn what_is_held_of_a_process_ends_with_it() {
         process.image().map(drop),
         process.mounts().map(drop),
         process.network().map(drop),
-        process.is_of_pod(UID),
+        process.check_pod(UID),
     ];
     for said in all {
         let said = said.unwrap_err();

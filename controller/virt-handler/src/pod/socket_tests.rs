@@ -3,10 +3,10 @@ use crate::pod::Folder;
 use std::fs;
 use std::os::unix::net::UnixListener;
 
-fn connected(tried: Tried) -> (UnixStream, Process) {
+fn connected(tried: ConnectResult) -> (UnixStream, Process) {
     match tried {
-        Tried::Connected(stream, process) => (stream, process.unwrap()),
-        Tried::Full(socket) => panic!("the queue of {} is full", socket.display_path().display()),
+        ConnectResult::Connected(stream, process) => (stream, process.unwrap()),
+        ConnectResult::Full(socket) => panic!("the queue of {} is full", socket.display_path().display()),
     }
 }
 
@@ -39,8 +39,8 @@ fn a_full_queue_is_an_answer_and_not_a_wait() {
     let mut waiting = Vec::new();
     let socket = loop {
         match try_connect(folder.held("s").unwrap()).unwrap() {
-            Tried::Connected(stream, _) => waiting.push(stream),
-            Tried::Full(socket) => break socket,
+            ConnectResult::Connected(stream, _) => waiting.push(stream),
+            ConnectResult::Full(socket) => break socket,
         }
         assert!(waiting.len() < 100, "the queue is never full");
     };

@@ -22,7 +22,7 @@ pub trait Cluster: Send + Sync + 'static {
     fn change(&self, vmi: &ObjectMeta, change: &Value) -> impl Future<Output = Result<Option<Value>>> + Send;
 
     /// Records an event of a VMI. Errors are logged.
-    fn tell(&self, vmi: &ObjectMeta, event: &Event) -> impl Future<Output = ()> + Send;
+    fn record_event(&self, vmi: &ObjectMeta, event: &Event) -> impl Future<Output = ()> + Send;
 }
 
 impl Cluster for Writer {
@@ -46,7 +46,7 @@ impl Cluster for Writer {
         }
     }
 
-    async fn tell(&self, vmi: &ObjectMeta, event: &Event) {
+    async fn record_event(&self, vmi: &ObjectMeta, event: &Event) {
         let note = EventRecord {
             key: key(Kind::VirtualMachineInstance, vmi),
             uid: vmi.uid.clone().unwrap_or_default(),
@@ -54,7 +54,7 @@ impl Cluster for Writer {
             reason: event.reason,
             message: bounds::text(&event.message, SENTENCE),
         };
-        self.carry_out(Plan { steps: vec![Step::Tell(note)], again: None }).await;
+        self.carry_out(Plan { steps: vec![Step::RecordEvent(note)], again: None }).await;
     }
 }
 

@@ -143,16 +143,16 @@ pub fn decide(seen: &DecisionInput<'_>, now: &Now) -> Actions {
         return plan;
     }
     let deleting = seen.vmi.metadata.deletion_timestamp.is_some();
-    let mut story = StatusFacts::of(seen);
+    let mut story = StatusFacts::from_input(seen);
     match seen.launcher {
         Launcher::NotYet => {}
         Launcher::Speaks(state) if state.life == Life::Empty => {
             if phase == Phase::Running {
-                story.end(Phase::Failed, ANEW);
+                story.end_vmi(Phase::Failed, ANEW);
             } else if deleting {
-                story.end(Phase::Failed, "the VMI was deleted before its guest started");
+                story.end_vmi(Phase::Failed, "the VMI was deleted before its guest started");
             } else if let Some(trouble) = seen.trouble.filter(|trouble| trouble.hopeless) {
-                story.end(Phase::Failed, &trouble.message);
+                story.end_vmi(Phase::Failed, &trouble.message);
             } else if seen.may_begin {
                 plan.begin = true;
             }
@@ -177,7 +177,7 @@ pub fn decide(seen: &DecisionInput<'_>, now: &Now) -> Actions {
             let ended = last.as_ref().is_some_and(|last| last.life.is_final());
             if !ended {
                 let why = why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
-                story.end(Phase::Failed, &format!("the launcher ended before the VMI did{why}"));
+                story.end_vmi(Phase::Failed, &format!("the launcher ended before the VMI did{why}"));
             }
         }
     }

@@ -33,7 +33,7 @@ async fn a_write_that_came_too_late_is_tried_again_after_a_pause_only() {
     keeper.handle(KeeperEvent::Changed).await;
     assert_eq!(writes(), (1, 0));
     assert!(keeper.effects.retry.at.is_some());
-    keeper.facts.take(input(&server));
+    keeper.facts.update(input(&server));
     keeper.handle(KeeperEvent::Changed).await;
     assert_eq!(writes(), (1, 1));
     assert!(server.status("conditions").to_string().contains("is not a launcher pod"));

@@ -180,7 +180,7 @@ impl Cluster for Server {
         Ok(Some(object))
     }
 
-    async fn tell(&self, _: &api::meta::ObjectMeta, event: &Event) {
+    async fn record_event(&self, _: &api::meta::ObjectMeta, event: &Event) {
         self.events.lock().unwrap().push(event.reason.to_owned());
     }
 }
@@ -261,7 +261,7 @@ impl Scene {
         let findings = self.place.path().join("none");
         let node = Node { cluster: self.server.clone(), pods, findings, launchers: Default::default() };
         self.tell_all();
-        self.keeper = tokio::spawn(keep(Arc::new(node), self.wanted.subscribe()));
+        self.keeper = tokio::spawn(manage(Arc::new(node), self.wanted.subscribe()));
     }
 
     /// Event of the watch: the current object.

@@ -73,7 +73,7 @@ impl<C: Cluster> Keepers<C> {
             for keeper in former {
                 drop(keeper.task.await);
             }
-            keeper::keep(node, receiver).await;
+            keeper::manage(node, receiver).await;
         });
         self.running.insert(attempt, RunningKeeper { input: sender, task });
     }

@@ -48,7 +48,7 @@ impl LinkRequests {
     }
 
     /// Records a request that was sent, and whether the launcher took it.
-    pub(super) fn sent(&mut self, interface: &str, up: bool, state: &State, is_taken: bool) {
+    pub(super) fn record(&mut self, interface: &str, up: bool, state: &State, is_taken: bool) {
         self.refused = (!is_taken).then(|| interface.to_owned());
         if self.reported != state.links {
             (self.reported, self.taken) = (state.links.clone(), BTreeMap::new());
@@ -87,7 +87,7 @@ mod tests {
         is_taken: bool,
     ) -> Option<String> {
         let Request::Link { interface, up } = requests.next(vmi, state)? else { panic!("another request") };
-        requests.sent(&interface, up, state, is_taken);
+        requests.record(&interface, up, state, is_taken);
         Some(interface)
     }
 

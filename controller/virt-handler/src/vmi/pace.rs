@@ -49,19 +49,19 @@ impl Default for Pace {
 
 impl Pace {
     /// True if the status may be written now. `last`: it is the final one.
-    pub(super) fn may_write(&mut self, last: bool) -> bool {
+    pub(super) fn try_write(&mut self, last: bool) -> bool {
         let taken = self.writes.take(Instant::now());
         self.write_at = taken.err().filter(|_| !last);
         self.write_at.is_none()
     }
 
     /// Counts a state from the launcher: reading the next one may be delayed.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn count_state(&mut self) {
         self.listen_at = self.states.take(Instant::now()).err();
     }
 
     /// Number of skipped events, if an event may be recorded now.
-    pub(super) fn may_tell(&mut self, last: bool) -> Option<u32> {
+    pub(super) fn try_record_event(&mut self, last: bool) -> Option<u32> {
         match self.events.take(Instant::now()) {
             Err(_) if !last => {
                 self.untold = self.untold.saturating_add(1);
@@ -85,25 +85,25 @@ mod tests {
     #[test]
     fn the_final_status_is_written_whatever_was_written_before() {
         let mut pace = pace(2, 1, 1);
-        assert!(pace.may_write(false) && pace.may_write(false));
-        assert!(!pace.may_write(false) && pace.write_at.is_some_and(|at| at > Instant::now()));
-        assert!(pace.may_write(true) && pace.write_at.is_none());
+        assert!(pace.try_write(false) && pace.try_write(false));
+        assert!(!pace.try_write(false) && pace.write_at.is_some_and(|at| at > Instant::now()));
+        assert!(pace.try_write(true) && pace.write_at.is_none());
     }
 
     #[test]
     fn skipped_events_are_counted_once() {
         let mut pace = pace(1, 2, 1);
-        let events: Vec<Option<u32>> = (0..5).map(|_| pace.may_tell(false)).collect();
+        let events: Vec<Option<u32>> = (0..5).map(|_| pace.try_record_event(false)).collect();
         assert_eq!(events, [Some(0), Some(0), None, None, None]);
-        assert_eq!((pace.may_tell(true), pace.may_tell(true)), (Some(3), Some(0)));
+        assert_eq!((pace.try_record_event(true), pace.try_record_event(true)), (Some(3), Some(0)));
     }
 
     #[test]
     fn states_past_the_burst_are_read_later() {
         let mut pace = pace(1, 1, 1);
-        pace.heard();
+        pace.count_state();
         assert_eq!(pace.listen_at, None);
-        pace.heard();
+        pace.count_state();
         assert!(pace.listen_at.is_some_and(|at| at > Instant::now()));
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    pub(super) fn later(&mut self, now: Instant) {
+    pub(super) fn postpone(&mut self, now: Instant) {
         let pause = self.pause.map_or(AGAIN.0, |pause| (pause * 2).min(AGAIN.1));
         (self.at, self.pause) = (Some(now + pause), Some(pause));
     }
@@ -33,7 +33,7 @@ mod tests {
         let mut retry = Retry::default();
         let pauses = |retry: &mut Retry| {
             let before = Instant::now();
-            retry.later(before);
+            retry.postpone(before);
             let pause = retry.pause.unwrap();
             assert!(retry.at.unwrap() >= before + pause);
             pause.as_millis()

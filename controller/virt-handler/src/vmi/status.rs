@@ -39,7 +39,7 @@ pub(crate) struct StatusFacts<'a> {
 
 impl<'a> StatusFacts<'a> {
     /// Facts from the input of a decision.
-    pub(super) fn of(seen: &DecisionInput<'a>) -> StatusFacts<'a> {
+    pub(super) fn from_input(seen: &DecisionInput<'a>) -> StatusFacts<'a> {
         let state = match seen.launcher {
             Launcher::NotYet => None,
             Launcher::Speaks(state) => Some(&**state),
@@ -59,7 +59,7 @@ impl<'a> StatusFacts<'a> {
     }
 
     /// Ends the VMI.
-    pub(super) fn end(&mut self, phase: Phase, why: &str) {
+    pub(super) fn end_vmi(&mut self, phase: Phase, why: &str) {
         self.end = Some((phase, why.to_owned()));
     }
 
@@ -78,14 +78,14 @@ impl<'a> StatusFacts<'a> {
     }
 
     /// Reason of a start that waits for space.
-    fn waits(&self) -> Option<String> {
+    fn waiting_reason(&self) -> Option<String> {
         let state = self.state.filter(|state| state.reason.as_deref() == Some(NO_SPACE))?;
         let why = state.message.as_deref().unwrap_or_default();
         Some(format!("{why}; the start is tried again until there is space"))
     }
 
     /// Reason of a failed start, or of an unexpected end.
-    fn why(&self) -> Option<&str> {
+    fn failure_reason(&self) -> Option<&str> {
         match (&self.end, self.state) {
             (Some((_, why)), _) => Some(why),
             (None, Some(state)) if state.life == Life::Failed => state.message.as_deref(),
@@ -159,7 +159,11 @@ fn conditions(new: &mut Status, story: &StatusFacts<'_>, now: &Now) {
             None => tell(ConditionType::AgentVersionNotSupported, None),
         }
     }
-    let refused = story.why().map(str::to_owned).or_else(|| story.waits()).or_else(|| story.trouble.clone());
+    let refused = story
+        .failure_reason()
+        .map(str::to_owned)
+        .or_else(|| story.waiting_reason())
+        .or_else(|| story.trouble.clone());
     match refused {
         // virt-controller removes its own condition: otherwise two programs would write in turn.
         _ if !is_final && is_of_controller => {}
@@ -304,7 +308,7 @@ pub(super) fn events(old: &Status, new: &Status, story: &StatusFacts<'_>) -> Vec
                 events.push(Event::normal("Stopped", "The VirtualMachineInstance was shut down."));
             }
             Some(Phase::Failed) => {
-                let why = story.why().unwrap_or("the launcher gave no reason");
+                let why = story.failure_reason().unwrap_or("the launcher gave no reason");
                 events.push(Event::warning("Stopped", format!("The VirtualMachineInstance crashed: {why}")));
             }
             _ => {}

@@ -49,7 +49,7 @@ pub(crate) async fn run<C: Cluster>(
     let follows = futures_util::future::join_all(follows);
     drop(tell);
     tokio::select! {
-        () = async { tokio::join!(follows, keep(seen, home, node, health, itself)); } => {}
+        () = async { tokio::join!(follows, feed_keepers(seen, home, node, health, itself)); } => {}
         // A VMI that was being deleted may be wanted again, and its keeper accepts no older object.
         why = history.wait() => tracing::error!(
             "virt-handler restarts with the current objects of the cluster, because etcd was restored from a snapshot or replaced: {why}"
@@ -66,17 +66,17 @@ pub(crate) struct SettingsSenders {
 }
 
 impl SettingsSenders {
-    fn see(&self, namespace: &str, seen: &WatchMessage) {
+    fn update(&self, namespace: &str, seen: &WatchMessage) {
         self.dials.see(seen);
         if let Some(object) = installation(namespace, seen) {
-            let settings = Some(NodeSettings::of(object));
+            let settings = Some(NodeSettings::from_kubevirt(object));
             self.nodes.send_if_modified(|now| std::mem::replace(now, settings.clone()) != settings);
         }
     }
 }
 
 /// Tells the keepers of each change.
-async fn keep<C: Cluster>(
+async fn feed_keepers<C: Cluster>(
     mut seen: mpsc::Receiver<WatchMessage>,
     home: Home,
     node: Arc<Node<C>>,
@@ -84,15 +84,15 @@ async fn keep<C: Cluster>(
     itself: SettingsSenders,
 ) {
     let mut keepers = Keepers::new(node);
-    let mut vmis = NodeVmis::at(home);
+    let mut vmis = NodeVmis::new(home);
     while let Some(seen) = seen.recv().await {
-        itself.see(&vmis.home.namespace, &seen);
-        let uids = vmis.see(seen);
+        itself.update(&vmis.home.namespace, &seen);
+        let uids = vmis.update(seen);
         if vmis.listed.len() == FOLLOWED.len() {
-            health.is_ready();
+            health.set_ready();
         }
         for uid in uids {
-            keepers.want(&uid, vmis.wanted(&uid));
+            keepers.want(&uid, vmis.keeper_input(&uid));
         }
     }
 }
@@ -127,12 +127,12 @@ struct KnownPod {
 }
 
 impl NodeVmis {
-    fn at(home: Home) -> NodeVmis {
+    fn new(home: Home) -> NodeVmis {
         NodeVmis { home, ..NodeVmis::default() }
     }
 
     /// Takes an event. Returns the UIDs of affected VMIs.
-    fn see(&mut self, seen: WatchMessage) -> Vec<String> {
+    fn update(&mut self, seen: WatchMessage) -> Vec<String> {
         match seen {
             WatchMessage::Listed(kind, objects) => {
                 self.listed.insert(kind);
@@ -206,17 +206,17 @@ impl NodeVmis {
         found.map(|(uid, _)| uid.clone()).collect()
     }
 
-    fn wanted(&self, uid: &str) -> Option<KeeperInput> {
+    fn keeper_input(&self, uid: &str) -> Option<KeeperInput> {
         let KnownVmi { object, pods } = self.vmis.get(uid)?;
         let here = pods.as_ref().and_then(|wanted| {
             let known = wanted.keys().filter_map(|key| self.pods.get(&key));
             wanted.running_on(known, |known| &known.meta, &self.home.node)
         });
         let pod = here.map(|known| known.pod.clone());
-        Some(KeeperInput { object: object.clone(), pod, permitted: self.permitted() })
+        Some(KeeperInput { object: object.clone(), pod, permitted: self.permissions() })
     }
 
-    fn permitted(&self) -> Permitted {
+    fn permissions(&self) -> Permitted {
         match self.settings.values().next() {
             Some(settings) => Permitted::By(settings.clone()),
             None if self.listed.contains(&Kind::KubeVirt) => Permitted::Nothing(self.home.namespace.clone()),
@@ -244,11 +244,11 @@ mod tests {
             Ok(None)
         }
 
-        async fn tell(&self, _: &ObjectMeta, _: &Event) {}
+        async fn record_event(&self, _: &ObjectMeta, _: &Event) {}
     }
 
     fn vmis() -> NodeVmis {
-        NodeVmis::at(Home { node: "node1".into(), namespace: "kubevirt".into() })
+        NodeVmis::new(Home { node: "node1".into(), namespace: "kubevirt".into() })
     }
 
     /// A VMI that was handed over with this pod.
@@ -283,7 +283,7 @@ mod tests {
     }
 
     fn has(vmis: &NodeVmis, uid: &str) -> Option<String> {
-        Some(vmis.wanted(uid)?.pod?.metadata.uid.clone())
+        Some(vmis.keeper_input(uid)?.pod?.metadata.uid.clone())
     }
 
     /// A VMI that was to be stopped may have to run again: a program that remembers the later state must end.
@@ -291,7 +291,7 @@ mod tests {
     async fn virt_handler_ends_where_the_history_of_the_cluster_went_back() {
         let server = kit::ApiServer::default();
         let settings = |label: &str| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt", "labels": {"a": label}}, "spec": {}});
-        server.has_object(Kind::KubeVirt, settings("1"));
+        server.put_object(Kind::KubeVirt, settings("1"));
         let home = Home { node: "node1".into(), namespace: "kubevirt".into() };
         let dials = Dials::new(Program::Handler, home.clone());
         let folder = std::env::temp_dir();
@@ -304,7 +304,7 @@ mod tests {
         let itself = SettingsSenders { dials: Arc::clone(&dials), nodes: watch::channel(None).0 };
         let running = tokio::spawn(run(server.client(), home, node, Health::default(), itself));
         let snapshot = server.snapshot();
-        server.has_object(Kind::KubeVirt, settings("2"));
+        server.put_object(Kind::KubeVirt, settings("2"));
         let path = "/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt";
         let version = server.object(path).unwrap()["metadata"]["resourceVersion"].to_string();
         while !String::from_utf8_lossy(&dials.version.answer()).contains(&version) {
@@ -337,7 +337,7 @@ mod tests {
         let itself = SettingsSenders { dials: Dials::new(Program::Handler, home.clone()), nodes };
         let (tell, seen) = mpsc::channel(WAITING);
         let health = Health::default();
-        let kept = tokio::spawn(keep(seen, home, node, health.clone(), itself));
+        let kept = tokio::spawn(feed_keepers(seen, home, node, health.clone(), itself));
         let is_ready = || health.probed("/readyz").unwrap().status().is_success();
         let settings_of = |label: &str| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt", "labels": {"a": label}}, "spec": {}});
         let mut vmi = vmi("a", "p");
@@ -369,34 +369,34 @@ mod tests {
     #[test]
     fn a_vmi_and_its_pod_come_together_in_any_order() {
         let mut vmis = vmis();
-        assert!(vmis.see(changed(Kind::Pod, pod("p", "a"))).is_empty(), "nobody waits for it yet");
-        assert!(vmis.wanted("a").is_none());
-        assert_eq!(vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p"))), ["a"]);
+        assert!(vmis.update(changed(Kind::Pod, pod("p", "a"))).is_empty(), "nobody waits for it yet");
+        assert!(vmis.keeper_input("a").is_none());
+        assert_eq!(vmis.update(changed(Kind::VirtualMachineInstance, vmi("a", "p"))), ["a"]);
         assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
-        assert_eq!(vmis.see(gone(&pod("p", "a"))), ["a"]);
+        assert_eq!(vmis.update(gone(&pod("p", "a"))), ["a"]);
         assert_eq!(has(&vmis, "a"), None);
-        assert_eq!(vmis.see(changed(Kind::Pod, pod("p", "a"))), ["a"]);
+        assert_eq!(vmis.update(changed(Kind::Pod, pod("p", "a"))), ["a"]);
         assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
     }
 
     #[test]
     fn a_strangers_pod_neither_comes_to_a_vmi_nor_takes_its_own_away() {
         let mut vmis = vmis();
-        vmis.see(changed(Kind::Pod, pod("p", "a")));
-        vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p")));
+        vmis.update(changed(Kind::Pod, pod("p", "a")));
+        vmis.update(changed(Kind::VirtualMachineInstance, vmi("a", "p")));
         let mut strange = pod("s", "a");
         strange["metadata"]["name"] = json!("stranger");
-        assert!(vmis.see(changed(Kind::Pod, strange.clone())).is_empty());
+        assert!(vmis.update(changed(Kind::Pod, strange.clone())).is_empty());
         assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
-        assert!(vmis.see(gone(&strange)).is_empty());
+        assert!(vmis.update(gone(&strange)).is_empty());
         assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
         // A second pod of this name is not the one that was handed over, …
         let twin = pod("q", "a");
-        vmis.see(changed(Kind::Pod, twin.clone()));
+        vmis.update(changed(Kind::Pod, twin.clone()));
         assert_eq!(has(&vmis, "a"), None);
-        vmis.see(changed(Kind::Pod, pod("p", "a")));
+        vmis.update(changed(Kind::Pod, pod("p", "a")));
         // … and its deletion says nothing about that one.
-        assert_eq!(vmis.see(gone(&twin)), ["a"]);
+        assert_eq!(vmis.update(gone(&twin)), ["a"]);
         assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
     }
 
@@ -406,49 +406,49 @@ mod tests {
         let mut vmis = vmis();
         let mut moving = vmi("a", "p");
         moving["status"]["migrationState"] = json!({"targetPod": "virt-launcher-web-target"});
-        vmis.see(changed(Kind::VirtualMachineInstance, moving));
+        vmis.update(changed(Kind::VirtualMachineInstance, moving));
         let mut target = pod("t", "a");
         target["metadata"]["name"] = json!("virt-launcher-web-target");
-        assert_eq!(vmis.see(changed(Kind::Pod, pod("p", "a"))), ["a"]);
-        assert_eq!(vmis.see(changed(Kind::Pod, target)), ["a"]);
+        assert_eq!(vmis.update(changed(Kind::Pod, pod("p", "a"))), ["a"]);
+        assert_eq!(vmis.update(changed(Kind::Pod, target)), ["a"]);
     }
 
     #[test]
     fn one_that_was_not_handed_over_here_is_not_touched() {
         let mut vmis = vmis();
-        vmis.see(changed(Kind::Pod, pod("p", "a")));
+        vmis.update(changed(Kind::Pod, pod("p", "a")));
         let mut elsewhere = vmi("a", "p");
         elsewhere["status"]["activePods"]["p"] = json!("node2");
-        vmis.see(changed(Kind::VirtualMachineInstance, elsewhere));
+        vmis.update(changed(Kind::VirtualMachineInstance, elsewhere));
         assert_eq!(has(&vmis, "a"), None);
         let mut nowhere = vmi("a", "p");
         nowhere["status"] = json!({"phase": "Scheduled"});
-        vmis.see(changed(Kind::VirtualMachineInstance, nowhere));
+        vmis.update(changed(Kind::VirtualMachineInstance, nowhere));
         assert_eq!(has(&vmis, "a"), None);
     }
 
     #[test]
     fn the_settings_reach_every_keeper_and_their_going_too() {
         let mut vmis = vmis();
-        vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p")));
-        let permitted = |vmis: &NodeVmis| vmis.wanted("a").unwrap().permitted;
+        vmis.update(changed(Kind::VirtualMachineInstance, vmi("a", "p")));
+        let permitted = |vmis: &NodeVmis| vmis.keeper_input("a").unwrap().permitted;
         assert_eq!(permitted(&vmis), Permitted::NotKnown);
-        assert_eq!(vmis.see(WatchMessage::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
+        assert_eq!(vmis.update(WatchMessage::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
         assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()));
         let object = json!({
             "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
             "spec": {"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}},
         });
-        assert_eq!(vmis.see(changed(Kind::KubeVirt, object)), ["a"]);
+        assert_eq!(vmis.update(changed(Kind::KubeVirt, object)), ["a"]);
         let Permitted::By(settings) = permitted(&vmis) else { panic!("none") };
         assert!(settings.gate("HostDisk") && !settings.gate("Root"));
         let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
-        assert_eq!(vmis.see(WatchMessage::Gone(key, "u".into())), ["a"]);
+        assert_eq!(vmis.update(WatchMessage::Gone(key, "u".into())), ["a"]);
         assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()));
         let object = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
-        assert_eq!(vmis.see(WatchMessage::Listed(Kind::KubeVirt, vec![object])), ["a"]);
+        assert_eq!(vmis.update(WatchMessage::Listed(Kind::KubeVirt, vec![object])), ["a"]);
         assert!(matches!(permitted(&vmis), Permitted::By(_)));
-        assert_eq!(vmis.see(WatchMessage::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
+        assert_eq!(vmis.update(WatchMessage::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
         assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()), "the list has it no longer");
     }
 
@@ -456,25 +456,25 @@ mod tests {
     fn what_a_list_does_not_tell_is_gone() {
         let mut vmis = vmis();
         for uid in ["a", "b"] {
-            vmis.see(changed(Kind::VirtualMachineInstance, vmi(uid, uid)));
-            vmis.see(changed(Kind::Pod, pod(uid, uid)));
+            vmis.update(changed(Kind::VirtualMachineInstance, vmi(uid, uid)));
+            vmis.update(changed(Kind::Pod, pod(uid, uid)));
         }
         let listed = WatchMessage::Listed(Kind::VirtualMachineInstance, vec![vmi("b", "b")]);
-        assert_eq!(vmis.see(listed), ["a", "b"], "what is gone, and what was told");
-        assert!(vmis.wanted("a").is_none() && vmis.wanted("b").is_some());
-        assert_eq!(vmis.see(WatchMessage::Listed(Kind::Pod, Vec::new())), ["b"]);
+        assert_eq!(vmis.update(listed), ["a", "b"], "what is gone, and what was told");
+        assert!(vmis.keeper_input("a").is_none() && vmis.keeper_input("b").is_some());
+        assert_eq!(vmis.update(WatchMessage::Listed(Kind::Pod, Vec::new())), ["b"]);
         assert_eq!(has(&vmis, "b"), None);
-        assert!(vmis.wanted("b").is_some(), "a list of pods says nothing about VMIs");
+        assert!(vmis.keeper_input("b").is_some(), "a list of pods says nothing about VMIs");
     }
 
     #[test]
     fn a_vmi_that_is_gone_has_no_keeper() {
         let mut vmis = vmis();
         for uid in ["a", "b"] {
-            vmis.see(changed(Kind::VirtualMachineInstance, vmi(uid, uid)));
+            vmis.update(changed(Kind::VirtualMachineInstance, vmi(uid, uid)));
         }
         let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
-        assert_eq!(vmis.see(WatchMessage::Gone(key, "a".into())), ["a"]);
-        assert!(vmis.wanted("a").is_none() && vmis.wanted("b").is_some());
+        assert_eq!(vmis.update(WatchMessage::Gone(key, "a".into())), ["a"]);
+        assert!(vmis.keeper_input("a").is_none() && vmis.keeper_input("b").is_some());
     }
 }

@@ -18,7 +18,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
-use crate::pod::confined::{Access, LAUNCHER, PathHandle, give};
+use crate::pod::confined::{Access, LAUNCHER, PathHandle, give_to_launcher};
 use api::machine::Files;
 use api::vmi::ClaimInfo;
 use rustix::fs::{FlockOperation, SeekFrom, XattrFlags, fgetxattr, flock, fsetxattr, seek};
@@ -55,7 +55,7 @@ pub struct ClaimedDisk {
 
 impl ClaimedDisk {
     /// Requirements according to the cluster's information about the claim.
-    pub fn of(claim: &str, info: Option<&ClaimInfo>, readonly: bool, files: Files) -> ClaimedDisk {
+    pub fn from_claim(claim: &str, info: Option<&ClaimInfo>, readonly: bool, files: Files) -> ClaimedDisk {
         let bytes = |list: &std::collections::BTreeMap<String, api::quantity::Quantity>| {
             list.get("storage").and_then(api::quantity::Quantity::bytes)
         };
@@ -82,7 +82,7 @@ impl ClaimedDisk {
 }
 
 /// Prepares the disk of a claim. Returns the checked file, and a note for the user.
-pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<String>)> {
+pub fn prepare(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<String>)> {
     let unusable = |e: Error| {
         let what = format!("cannot use the disk of the claim {}", wish.claim);
         Error::new(e.kind(), what).because(e)
@@ -96,11 +96,11 @@ pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<
         return held.open(Access::Read).map_err(unusable).map(|_| (held, None));
     }
     let file = held.open(Access::Write).map_err(unusable)?;
-    let found = sole(&file, folder, DISK)?;
+    let found = single_link_metadata(&file, folder, DISK)?;
     if found.uid() != LAUNCHER {
         // The PVC is the VM's own; the program that filled it need not have known the launcher's user.
         let shown = folder.display_path().join(DISK);
-        give(file.as_fd()).map_err(|e| {
+        give_to_launcher(file.as_fd()).map_err(|e| {
             Error::io(format!("cannot make the launcher the owner of {}", shown.display()), e)
         })?;
     }
@@ -121,7 +121,7 @@ pub fn host_disk(
 ) -> Result<PathHandle> {
     let held = match (folder.held(file), create) {
         (Ok(held), _) => {
-            is_launchers(&held.open(Access::Write)?, folder, file)?;
+            check_owner(&held.open(Access::Write)?, folder, file)?;
             held
         }
         (Err(e), Some(bytes)) if e.kind() == ErrorKind::NotFound => {
@@ -130,13 +130,13 @@ pub fn host_disk(
         }
         (Err(e), _) => return Err(e),
     };
-    is_namespaces(&held.open(Access::Write)?, held.display_path(), namespace)?;
+    claim_for_namespace(&held.open(Access::Write)?, held.display_path(), namespace)?;
     Ok(held)
 }
 
 /// Records in an attribute of a host's file which namespace it belongs to, and refuses a file of another
 /// namespace. Only an administrator of the node can change the attribute, and it moves with the file.
-pub(super) fn is_namespaces(file: &File, shown: &Path, namespace: &str) -> Result<()> {
+pub(super) fn claim_for_namespace(file: &File, shown: &Path, namespace: &str) -> Result<()> {
     let shown = shown.display();
     let cannot = |e: Errno| match e {
         Errno::OPNOTSUPP => Error::refused(format!(
@@ -174,7 +174,7 @@ fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<Strin
 /// The wanted size, or a little less if the space is tolerably smaller.
 fn fitting(folder: &Folder, name: &str, wanted: u64, files: Files) -> Result<(u64, Option<String>)> {
     let Files { tolerated, reserve } = files;
-    let room = folder.room()?.saturating_sub(reserve);
+    let room = folder.free_space()?.saturating_sub(reserve);
     if room >= wanted {
         return Ok((wanted, None));
     }
@@ -198,19 +198,19 @@ fn fitting(folder: &Folder, name: &str, wanted: u64, files: Files) -> Result<(u6
 fn sized(folder: &Folder, name: &str, size: u64, namespace: Option<&str>) -> Result<PathHandle> {
     let partial = format!("{name}.partial");
     let cannot = |e| Error::io(format!("cannot make {}", folder.display_path().join(name).display()), e);
-    let file = begun(folder, &partial)?;
+    let file = open_partial(folder, &partial)?;
     file.set_len(size).map_err(cannot)?;
     if let Some(namespace) = namespace {
-        is_namespaces(&file, &folder.display_path().join(&partial), namespace)?;
+        claim_for_namespace(&file, &folder.display_path().join(&partial), namespace)?;
     }
     file.sync_all().map_err(cannot)?;
     folder.rename(&partial, name)?;
-    PathHandle::of(&file, folder.display_path().join(name))
+    PathHandle::from_file(&file, folder.display_path().join(name))
 }
 
 /// Opens the file that becomes a disk, and locks it as the engine locks a file that it fills: each waits for
 /// the other.
-fn begun(folder: &Folder, partial: &str) -> Result<File> {
+fn open_partial(folder: &Folder, partial: &str) -> Result<File> {
     for _ in 0..TRIES {
         if let Some(file) = try_begin(folder, partial)? {
             return Ok(file);
@@ -244,7 +244,7 @@ fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
         Err(_) if is_new => {}
         Err(e) => return Err(Error::io(format!("cannot lock {shown}"), e)),
     }
-    let found = sole(&file, folder, partial)?;
+    let found = single_link_metadata(&file, folder, partial)?;
     // Another process may have finished it between opening and locking, and it has the disk's final name now.
     if !folder.metadata(partial).is_ok_and(|now| now.is(&found)) {
         return Ok(None);
@@ -268,7 +268,7 @@ fn holds_data(file: &File) -> bool {
 
 /// Metadata of a regular file with a single hard link. A file with a second one may belong to another user
 /// under that name.
-fn sole(file: &File, folder: &Folder, name: &str) -> Result<Metadata> {
+fn single_link_metadata(file: &File, folder: &Folder, name: &str) -> Result<Metadata> {
     let shown = folder.display_path().join(name);
     let found = file.metadata().map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))?;
     match found.nlink() {
@@ -282,8 +282,8 @@ fn sole(file: &File, folder: &Folder, name: &str) -> Result<Metadata> {
 
 /// Checks that an existing file of the host belongs to the launcher: ownership of the host's files is never
 /// changed here.
-fn is_launchers(file: &File, folder: &Folder, name: &str) -> Result<()> {
-    let found = sole(file, folder, name)?;
+fn check_owner(file: &File, folder: &Folder, name: &str) -> Result<()> {
+    let found = single_link_metadata(file, folder, name)?;
     if found.uid() == LAUNCHER {
         return Ok(());
     }

@@ -32,13 +32,13 @@ enum ImageAccess<'a> {
 
 impl<'a> Image<'a> {
     /// An image that is mounted.
-    pub fn mounted(mount: &'a str, parts: &'a Parts<'a>) -> Result<Image<'a>> {
-        Ok(Image { folder: parts.mounted(mount)?, way: ImageAccess::Mounted(mount), parts })
+    pub fn from_mount(mount: &'a str, parts: &'a Parts<'a>) -> Result<Image<'a>> {
+        Ok(Image { folder: parts.open_mount(mount)?, way: ImageAccess::Mounted(mount), parts })
     }
 
     /// An image that a container beside the launcher provides.
     pub fn held_out(beside: &ImageContainer, parts: &'a Parts<'a>) -> Result<Image<'a>> {
-        let process = parts.place.beside(&beside.socket).map_err(|e| {
+        let process = parts.place.image_process(&beside.socket).map_err(|e| {
             let what = format!("the container with the image {} does not answer", beside.name);
             // It may not listen yet, or be gone: neither is a fault of the VMI.
             Error::failed(what).because(e)
@@ -61,7 +61,7 @@ impl<'a> Image<'a> {
 
     /// Path of a file of the image for the launcher. `file`: the held file; `path`: its path in the image;
     /// `name`: its name in the launcher's folder.
-    pub fn seen(&self, file: &PathHandle, path: &str, name: &str) -> Result<PathBuf> {
+    pub fn launcher_path(&self, file: &PathHandle, path: &str, name: &str) -> Result<PathBuf> {
         let (of, there) = match &self.way {
             ImageAccess::Mounted(mount) => (self.parts.process, Some(Path::new(mount).join(path))),
             ImageAccess::HeldOut(process) => (process, None),

@@ -38,12 +38,12 @@ impl Parts<'_> {
         {
             return Ok(there);
         }
-        self.over(file, name, |target| mounts::show(file, of, target, self.process, access))
+        self.path_over(file, name, |target| mounts::show(file, of, target, self.process, access))
     }
 
     /// Path of the shared node of a block device for the launcher.
     pub(super) fn show_device(&self, node: &PathHandle, name: &str) -> Result<PathBuf> {
-        self.over(node, name, |target| mounts::show_device(node, target, self.process))
+        self.path_over(node, name, |target| mounts::show_device(node, target, self.process))
     }
 
     /// True if the launcher has this file under this name already, or is not in a container: its QEMU may
@@ -60,7 +60,7 @@ impl Parts<'_> {
     }
 
     /// Path in the launcher's own folder, on which `show` mounts the file.
-    fn over(
+    fn path_over(
         &self,
         file: &PathHandle,
         name: &str,
@@ -97,7 +97,7 @@ impl Parts<'_> {
         };
         let root = self.place.root()?;
         let seen = same(self.seen(&self.layout().folder)?, &root)?;
-        let made = root.made(name)?;
+        let made = root.create_all(name)?;
         same(seen.folder(name)?, &made)
     }
 }

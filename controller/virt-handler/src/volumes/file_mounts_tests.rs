@@ -1,10 +1,10 @@
 //! Disks in claims and images as the launcher sees them, while other containers have the same folders. The
 //! containers are like those of a node. The tests need root, and do nothing otherwise.
 
-use super::super::{Ready, ready};
+use super::super::{Ready, prepare};
 use super::*;
 use crate::pod::confined::LAUNCHER;
-use crate::pod::layout::Inside;
+use crate::pod::layout::PodPath;
 use crate::pod::played::{Container, may_mount};
 use crate::pod::{Layout, PodFolder, Pods};
 use api::launcher::Source;
@@ -41,7 +41,7 @@ impl Pod {
              /busybox mount --bind /host /private/vmi-disks/host &&"
         );
         let compute = Container::new(&mounts);
-        let inside = || Inside { volume: "private".into(), path: "root".into() };
+        let inside = || PodPath { volume: "private".into(), path: "root".into() };
         let layout = Layout {
             uid: "u".into(),
             socket: inside(),
@@ -100,7 +100,7 @@ impl Pod {
             PodFolder::new(&Pods::played(self.compute.place.path()).keeping(&self.kept), self.layout.clone());
         let (process, root) = (self.compute.process(), self.compute.root());
         let files = api::machine::Files::default();
-        ready(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root, files })
+        prepare(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root, files })
     }
 
     fn volume(&self, volume: &Value) -> PathBuf {

@@ -32,7 +32,7 @@ pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&st
     if let Some(path) = path {
         way(folder, path.trim_matches('/'), &mut listed)?;
     }
-    let path = mounted::mounted(image, listed, path).map_err(|e| theirs(&e))?;
+    let path = mounted::mounted(image, listed, path).map_err(|e| convert_error(&e))?;
     let mut head = Vec::new();
     let file = folder.held(&path)?;
     file.open(Access::Read)?
@@ -40,7 +40,7 @@ pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&st
         .read_to_end(&mut head)
         .map_err(|e| Error::io(format!("cannot read {path} of the image {image}"), e))?;
     let format =
-        match mounted::form(&format!("{path} of the image {image}"), &head).map_err(|e| theirs(&e))? {
+        match mounted::form(&format!("{path} of the image {image}"), &head).map_err(|e| convert_error(&e))? {
             Form::Raw => Format::Raw,
             Form::Qcow2 => Format::Qcow2,
         };
@@ -97,7 +97,7 @@ fn entry_type(folder: &Folder, name: &str) -> Result<Listed> {
     })
 }
 
-fn theirs(e: &container_disk::Error) -> Error {
+fn convert_error(e: &container_disk::Error) -> Error {
     let kind = match e.kind() {
         container_disk::ErrorKind::NotFound => ErrorKind::NotFound,
         container_disk::ErrorKind::Refused => ErrorKind::Refused,

@@ -69,7 +69,7 @@ pub struct Ready {
 }
 
 /// Prepares the volumes of a VMI.
-pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
+pub fn prepare(parts: &Parts<'_>) -> Result<Ready> {
     let accelerator = if parts.layout().kvm { Accelerator::Kvm } else { Accelerator::Emulation };
     let mut ready = Ready { resolved: Resolved { accelerator, ..Resolved::default() }, notes: Vec::new() };
     let mut faults = Vec::new();
@@ -148,7 +148,7 @@ impl Parts<'_> {
                 let held = launcher::held(index.unwrap_or_default());
                 let whole = self.image(&held, || self.mount(name))?;
                 let found = image::disk(whole.folder(), &image.name, path.as_deref(), whole.not_its_own())?;
-                let path = whole.seen(&found.file, &found.path, &disk_of(name))?;
+                let path = whole.launcher_path(&found.file, &found.path, &disk_of(name))?;
                 Source::Image { path, format: found.format }
             }
             Volume::Claim { name: claim, readonly } => self.claim(disk, claim, *readonly, notes)?,
@@ -201,12 +201,15 @@ impl Parts<'_> {
         }
         if let Some(device) = self.layout().devices.get(volume) {
             // The container's own node of the device: a bind mount there would be the host's.
-            let held =
-                self.root.within("/dev")?.alone()?.held(device.strip_prefix("/dev/").unwrap_or(device))?;
+            let held = self
+                .root
+                .open_in_root("/dev")?
+                .alone()?
+                .held(device.strip_prefix("/dev/").unwrap_or(device))?;
             if held.kind() != FileType::BlockDevice {
                 return Err(Error::refused(format!("{device} of the claim {claim} is not a block device")));
             }
-            held.give()?;
+            held.give_to_launcher()?;
             // A launcher outside a container sees the same node as all others.
             let path = match mounts::are_ours(self.process)? {
                 true => device.into(),
@@ -215,10 +218,10 @@ impl Parts<'_> {
             return Ok(Source::Block { path });
         }
         let mount = self.mount(volume)?;
-        let folder = self.mounted(mount)?.alone()?;
-        self.is_no_host_disk(&folder, claim)?;
-        let wish = claim::ClaimedDisk::of(claim, self.claim_info(volume), readonly, self.files);
-        let (held, note) = claim::ready(&folder, &wish)?;
+        let folder = self.open_mount(mount)?.alone()?;
+        self.refuse_host_disk(&folder, claim)?;
+        let wish = claim::ClaimedDisk::from_claim(claim, self.claim_info(volume), readonly, self.files);
+        let (held, note) = claim::prepare(&folder, &wish)?;
         notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
         let preallocated = self.claim_info(volume).is_some_and(|info| info.preallocated == Some(true));
         let access = if readonly { Access::Read } else { Access::Write };
@@ -260,7 +263,7 @@ impl Parts<'_> {
         if Path::new(parent).starts_with(&kubelet) || kubelet.starts_with(parent) {
             return Err(Error::refused(format!("the hostDisk {path} lies in or above the kubelet's folder")));
         }
-        let folder = self.mounted(mount)?.alone()?;
+        let folder = self.open_mount(mount)?.alone()?;
         let of_node = self.place.of_node_without_links(parent).map_err(|e| {
             let what = format!("the folder of the hostDisk {path} cannot be used");
             Error::new(e.kind(), what).because(e)
@@ -283,7 +286,9 @@ impl Parts<'_> {
     /// Folder of an ISO image. An optional volume that does not exist is an empty folder in the pod.
     fn folder(&self, volume: &str, optional: bool) -> Result<Source> {
         match self.layout().mounts.get(volume) {
-            Some(mount) if optional && self.mounted(mount)?.names(1 << 12)?.is_empty() => Ok(Source::Absent),
+            Some(mount) if optional && self.open_mount(mount)?.names(1 << 12)?.is_empty() => {
+                Ok(Source::Absent)
+            }
             Some(mount) => Ok(Source::Folder { path: mount.into() }),
             None if optional => Ok(Source::Absent),
             None => Err(self.not_there(volume)),
@@ -304,7 +309,7 @@ impl Parts<'_> {
             let found = found.and_then(|found| found.open(Access::Read).map(|_| found)).map_err(|e| {
                 Error::new(e.kind(), format!("the image {} has no {what} {path}", image.name)).because(e)
             })?;
-            whole.seen(&found, path, what).map(Some)
+            whole.launcher_path(&found, path, what).map(Some)
         };
         let kernel = file(&boot.kernel_path, "kernel")?;
         let initrd = file(&boot.initrd_path, "initrd")?;
@@ -336,7 +341,7 @@ impl Parts<'_> {
     ) -> Result<container_image::Image<'a>> {
         match self.layout().beside.get(held) {
             Some(beside) => container_image::Image::held_out(beside, self),
-            None => container_image::Image::mounted(mounted()?, self),
+            None => container_image::Image::from_mount(mounted()?, self),
         }
     }
 
@@ -346,7 +351,7 @@ impl Parts<'_> {
 
     /// Mount at a path of the launcher's container. Code in the container may write to the outermost mount on
     /// the way: entries below it are untrusted until they are known to be mounts.
-    fn mounted(&self, path: &str) -> Result<Folder> {
+    fn open_mount(&self, path: &str) -> Result<Folder> {
         let folder = self.seen(path)?;
         // A launcher outside a container has plain folders instead of mounts.
         if folder.is_mount()? || mounts::are_ours(self.process)? {
@@ -364,14 +369,14 @@ impl Parts<'_> {
             Some((mount.len(), rest.strip_prefix('/')?))
         };
         match self.layout().mounts.values().filter_map(below).min() {
-            Some((outermost, rest)) => self.root.within(&path[..outermost])?.folder(rest),
-            None => self.root.within(path),
+            Some((outermost, rest)) => self.root.open_in_root(&path[..outermost])?.folder(rest),
+            None => self.root.open_in_root(path),
         }
     }
 
     /// Refuses the folder of a hostDisk in place of a claim, since files in it must not be given away. A
     /// tenant that may write to the parent folder of both mounts can exchange their names.
-    fn is_no_host_disk(&self, folder: &Folder, claim: &str) -> Result<()> {
+    fn refuse_host_disk(&self, folder: &Folder, claim: &str) -> Result<()> {
         for disk in &self.machine.disks {
             let Volume::Host { path, .. } = &disk.volume else { continue };
             let of_host = self.place.of_node(parent_of(path))?;

@@ -20,11 +20,11 @@ impl Parts<'_> {
             return Ok(None);
         }
         let mount = self.layout().state.as_deref().ok_or_else(|| self.not_there("vm-state"))?;
-        let folder = self.mounted(mount)?.alone()?;
-        self.is_no_host_disk(&folder, "for EFI variables and the TPM")?;
+        let folder = self.open_mount(mount)?.alone()?;
+        self.refuse_host_disk(&folder, "for EFI variables and the TPM")?;
         let tpm = format!("{TPM}/{}/tpm2", self.machine.firmware.uuid);
         for path in [VARIABLES, tpm.as_str()] {
-            folder.made(path).map_err(|e| {
+            folder.create_all(path).map_err(|e| {
                 let what = "the PVC for EFI variables and the TPM of the VM cannot be used";
                 Error::new(e.kind(), what).because(e)
             })?;

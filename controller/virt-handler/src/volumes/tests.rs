@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::ErrorKind;
-use crate::pod::layout::Inside;
+use crate::pod::layout::PodPath;
 use crate::pod::{Layout, Pods};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ impl Pod {
     fn new() -> Pod {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir_all(place.path().join(&MOUNT[1..])).unwrap();
-        let inside = || Inside { volume: "private".into(), path: "x".into() };
+        let inside = || PodPath { volume: "private".into(), path: "x".into() };
         let layout = Layout {
             uid: "u".into(),
             socket: inside(),
@@ -72,7 +72,7 @@ impl Pod {
         let root = Folder::open(self.place.path()).unwrap();
         let place = PodFolder::new(&Pods::played(self.place.path()), self.layout.clone());
         let process = Process::of(std::process::id()).unwrap();
-        ready(&Parts {
+        prepare(&Parts {
             vmi,
             machine: &machine,
             place: &place,
@@ -299,7 +299,7 @@ fn a_file_of_the_host_has_its_namespace_before_its_name() {
 #[test]
 fn a_file_system_that_keeps_no_attributes_has_no_host_disks() {
     let file = fs::File::open("/proc/self/comm").unwrap();
-    let said = claim::is_namespaces(&file, Path::new("/srv/n/a.img"), "n").unwrap_err();
+    let said = claim::claim_for_namespace(&file, Path::new("/srv/n/a.img"), "n").unwrap_err();
     assert_eq!(said.kind(), ErrorKind::Refused);
     assert!(said.to_string().contains("choose a folder on another file system"), "{said}");
     assert!(!said.to_string().contains("  "), "{said}");

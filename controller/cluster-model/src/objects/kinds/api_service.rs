@@ -2,7 +2,7 @@
 //! server to virt-api.
 
 use super::config_map;
-use super::mutating_webhooks::used;
+use super::mutating_webhooks::use_by_controller;
 use crate::objects::About;
 use crate::objects::about::kept;
 
@@ -20,7 +20,7 @@ pub const UPLOADS: &str = "v1beta1.upload.cdi.kubevirt.io";
 // The API server writes the status: whether virt-api is reachable.
 pub(crate) const ABOUT: About = About {
     kept: kept!(api_services),
-    controller: used(&NAMES),
+    controller: use_by_controller(&NAMES),
     // This APIService also shows that another CDI operator is installed. Disks are left to that operator
     // then.
     touches: |world, key| {
@@ -31,7 +31,7 @@ pub(crate) const ABOUT: About = About {
             .chain(disks)
             .collect()
     },
-    ..About::named("apiregistration.k8s.io/v1", "APIService", "apiservices")
+    ..About::new("apiregistration.k8s.io/v1", "APIService", "apiservices")
 };
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(crate) const ABOUT: About = About {
         let first = all(world).into_iter().chain(kubevirt::all(world)).chain([certificates(world)]);
         first.chain(storage_profile::all(world)).chain(disks(world)).collect()
     },
-    ..About::named("cdi.kubevirt.io/v1beta1", "CDI", "cdis")
+    ..About::new("cdi.kubevirt.io/v1beta1", "CDI", "cdis")
 };
 
 /// The keys of all CDI objects, or of the one to create.

@@ -24,5 +24,5 @@ pub(crate) const ABOUT: About = About {
         let more = super::cdi::all(world).into_iter().chain(super::data_volume::from_registries(world));
         more.chain([certificates(world)]).collect()
     },
-    ..About::named("cdi.kubevirt.io/v1beta1", "CDIConfig", "cdiconfigs")
+    ..About::new("cdi.kubevirt.io/v1beta1", "CDIConfig", "cdiconfigs")
 };

@@ -65,5 +65,5 @@ pub(crate) const ABOUT: About = About {
         VM_LABELS => Vec::new(),
         _ => super::kubevirt::all(world).into_iter().chain([certificates(world)]).collect(),
     },
-    ..About::named("v1", "ConfigMap", "configmaps")
+    ..About::new("v1", "ConfigMap", "configmaps")
 };

@@ -38,7 +38,7 @@ pub(crate) const ABOUT: About = About {
         let of_vm = of_vm.map(|owner| Key::new(Kind::VirtualMachine, &*key.namespace, &*owner.name));
         of_vm.into_iter().chain(sized_by(world, key)).collect()
     },
-    ..About::named("apps/v1", "ControllerRevision", "controllerrevisions")
+    ..About::new("apps/v1", "ControllerRevision", "controllerrevisions")
 };
 
 /// True for the name of a revision that we created for a VM. A status may be forged, so revisions of other
@@ -57,7 +57,7 @@ pub struct Revision {
 
 impl StoredObject for Revision {
     /// Revisions of VMs are not kept: nothing reads them from the World.
-    fn take(mut object: Value) -> Option<Self> {
+    fn parse(mut object: Value) -> Option<Self> {
         let meta = meta(&object)?;
         meta.labels.contains_key(object_labels::KIND).then_some(())?;
         Some(Revision { meta, data: object["data"].take() })

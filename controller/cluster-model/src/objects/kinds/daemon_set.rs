@@ -7,5 +7,5 @@ use crate::objects::{About, Use};
 pub(crate) const ABOUT: About = About {
     kept: kept!(daemon_sets),
     controller: Use { names: &["virt-handler"], ..FOLLOWED.controller },
-    ..FOLLOWED.called("DaemonSet", "daemonsets")
+    ..FOLLOWED.renamed("DaemonSet", "daemonsets")
 };

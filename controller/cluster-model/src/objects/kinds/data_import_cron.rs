@@ -18,11 +18,11 @@ pub(crate) const ABOUT: About = About {
     },
     removed: |world, key| drop(world.polls.remove(&(key.namespace.clone(), key.name.clone()))),
     touches: |_, key| vec![key.clone()],
-    ..About::named("cdi.kubevirt.io/v1beta1", "DataImportCron", "dataimportcrons")
+    ..About::new("cdi.kubevirt.io/v1beta1", "DataImportCron", "dataimportcrons")
 };
 
 impl StoredObject for DataImportCron {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 
@@ -30,7 +30,7 @@ impl StoredObject for DataImportCron {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<IndexKey> {
+    fn index_keys(&self) -> Vec<IndexKey> {
         let own = self.metadata.namespace.clone().unwrap_or_default();
         vec![IndexKey::DataSource(own, self.spec.managed_data_source.clone())]
     }

@@ -19,16 +19,16 @@ pub(crate) const ABOUT: About = About {
         let inferring = inferring(world, &namers);
         namers.into_iter().chain(inferring).chain([key.clone()]).collect()
     },
-    ..About::named("cdi.kubevirt.io/v1beta1", "DataSource", "datasources")
+    ..About::new("cdi.kubevirt.io/v1beta1", "DataSource", "datasources")
 };
 
 /// The DataSources and DataImportCrons that reference a DataSource.
 fn namers(world: &World, key: &Key) -> impl Iterator<Item = Key> {
-    world.marked(&IndexKey::DataSource(key.namespace.clone(), key.name.clone())).cloned()
+    world.indexed_by(&IndexKey::DataSource(key.namespace.clone(), key.name.clone())).cloned()
 }
 
 impl StoredObject for DataSource {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 
@@ -36,7 +36,7 @@ impl StoredObject for DataSource {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<IndexKey> {
+    fn index_keys(&self) -> Vec<IndexKey> {
         let own = self.metadata.namespace.clone().unwrap_or_default();
         let source = &self.spec.source;
         let pvc = source.pvc.as_ref().map(|pvc| {

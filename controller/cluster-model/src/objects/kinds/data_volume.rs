@@ -32,7 +32,7 @@ pub(crate) const ABOUT: About = About {
         let cdis = super::cdi::going(world);
         users(world, key).into_iter().chain(cron).chain(cdis).chain([key.clone()]).collect()
     },
-    ..About::named("cdi.kubevirt.io/v1beta1", "DataVolume", "datavolumes")
+    ..About::new("cdi.kubevirt.io/v1beta1", "DataVolume", "datavolumes")
 };
 
 /// The unfinished DataVolumes that import from a registry.
@@ -58,7 +58,7 @@ pub(super) fn sources(spec: &Spec, own: &str) -> impl Iterator<Item = IndexKey> 
 }
 
 impl StoredObject for DataVolume {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 
@@ -66,7 +66,7 @@ impl StoredObject for DataVolume {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<IndexKey> {
+    fn index_keys(&self) -> Vec<IndexKey> {
         let own = self.metadata.namespace.as_deref().unwrap_or_default();
         let sources = sources(&self.spec, own);
         let cron = owner::import_cron(&self.metadata);

@@ -7,5 +7,5 @@ use crate::objects::{About, Use};
 pub(crate) const ABOUT: About = About {
     kept: kept!(deployments),
     controller: Use { names: &["virt-controller", "virt-api", "cdi-uploadproxy"], ..FOLLOWED.controller },
-    ..FOLLOWED.called("Deployment", "deployments")
+    ..FOLLOWED.renamed("Deployment", "deployments")
 };

@@ -8,7 +8,7 @@ const OF_HANDLERS: &str = "kubernetes.io/service-name=virt-handler";
 pub(crate) const ABOUT: About = About {
     is_of_installation: true,
     api: Use { follows: &[Selector { labels: Some(OF_HANDLERS), ..Selector::ALL }], ..Use::NONE },
-    ..About::named("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+    ..About::new("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 };
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ pub(crate) const ABOUT: About = About {
     // The name of an event begins with the name of its object.
     touches: |world, key| match key.name.rsplit_once('.') {
         Some((pod, _)) if world.pods.get(&key.namespace, pod).is_some() => {
-            super::pod::touched(world, &Key::new(Kind::Pod, &key.namespace, pod))
+            super::pod::dependents(world, &Key::new(Kind::Pod, &key.namespace, pod))
         }
         _ => Vec::new(),
     },
-    ..About::named("v1", "Event", "events")
+    ..About::new("v1", "Event", "events")
 };
 
 /// Keeps a warning about a pod in the World. Returns true if it is new.

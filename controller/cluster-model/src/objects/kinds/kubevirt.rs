@@ -26,7 +26,8 @@ pub(crate) const ABOUT: About = About {
     // Settings apply to VMIs started from now on. StorageProfiles are written as long as there is a KubeVirt
     // object.
     touches: |world, key| {
-        let waiting = world.marked(&IndexKey::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
+        let waiting =
+            world.indexed_by(&IndexKey::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
         let first = [key.clone(), certificates(world)].into_iter();
         let more = super::cdi::all(world).into_iter().chain(storage_profile::all(world));
         let more = more.chain(super::workload::all(world));
@@ -34,7 +35,7 @@ pub(crate) const ABOUT: About = About {
     },
     // A missing KubeVirt object is created.
     listed: |world| vec![Key::new(Kind::KubeVirt, world.facts.namespace.clone(), NAME)],
-    ..About::named("kubevirt.io/v1", "KubeVirt", "kubevirts")
+    ..About::new("kubevirt.io/v1", "KubeVirt", "kubevirts")
 };
 
 /// The VMs that reference an instance type or preference, if the policy is to replace references by their

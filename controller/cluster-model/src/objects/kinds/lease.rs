@@ -8,5 +8,5 @@ pub const NAME: &str = "virt-controller";
 pub(crate) const ABOUT: About = About {
     is_of_installation: true,
     controller: Use { verbs: &[(None, &["create", "get", "patch"])], names: &[NAME], ..Use::NONE },
-    ..About::named("coordination.k8s.io/v1", "Lease", "leases")
+    ..About::new("coordination.k8s.io/v1", "Lease", "leases")
 };

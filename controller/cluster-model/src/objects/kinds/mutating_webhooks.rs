@@ -11,9 +11,9 @@ pub const CDI_NAME: &str = "virt-api-cdi-mutator";
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(mutating_webhooks),
-    controller: used(&[NAME, CDI_NAME]),
+    controller: use_by_controller(&[NAME, CDI_NAME]),
     touches: config_map::ABOUT.touches,
-    ..About::named(
+    ..About::new(
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
@@ -21,7 +21,7 @@ pub(crate) const ABOUT: About = About {
 };
 
 /// Use by virt-controller of an object that routes requests from the API server to virt-api.
-pub(super) const fn used(names: &'static [&'static str]) -> Use {
+pub(super) const fn use_by_controller(names: &'static [&'static str]) -> Use {
     Use {
         follows: &[Selector::ALL],
         verbs: &[(None, &["create", "delete", "get", "patch"])],

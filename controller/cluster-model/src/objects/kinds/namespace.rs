@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub(crate) const ABOUT: About = About {
     kept: kept!(namespaces),
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
-    ..About::named("v1", "Namespace", "namespaces")
+    ..About::new("v1", "Namespace", "namespaces")
 };
 
 /// The part of a Namespace that is kept.
@@ -20,7 +20,7 @@ pub struct Namespace {
 }
 
 impl StoredObject for Namespace {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         let ObjectMeta { name, labels, resource_version, uid, .. } = meta(&object)?;
         Some(Namespace { meta: ObjectMeta { name, labels, resource_version, uid, ..ObjectMeta::default() } })
     }

@@ -6,5 +6,5 @@ use crate::objects::{About, Use};
 
 pub(crate) const ABOUT: About = About {
     controller: Use { verbs: &[(None, &["get"])], ..Use::NONE },
-    ..About::named("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", "network-attachment-definitions")
+    ..About::new("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", "network-attachment-definitions")
 };

@@ -40,20 +40,20 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(nodes),
     controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
     handler: Use { verbs: &[(None, &["get", "patch"])], ..Use::NONE },
-    put: hear,
+    put: record_heartbeat,
     removed: |world, key| drop(world.heard.remove(&key.name)),
     touches: |world, key| {
         let marked = |mark: IndexKey| {
-            world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance).cloned()
+            world.indexed_by(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance).cloned()
         };
         let on: Vec<Key> = marked(IndexKey::Node(key.name.clone())).collect();
         marked(IndexKey::Waiting).chain(on).chain([key.clone()]).collect()
     },
-    ..About::named("v1", "Node", "nodes")
+    ..About::new("v1", "Node", "nodes")
 };
 
 /// Stores the time at which a new heartbeat was first seen, by our clock.
-fn hear(world: &mut World, key: &Key, now: Timestamp) {
+fn record_heartbeat(world: &mut World, key: &Key, now: Timestamp) {
     match world.nodes.get("", &key.name).and_then(Node::heartbeat) {
         Some(beat) if world.heard.get(&key.name).is_some_and(|(known, _)| known == beat) => {}
         Some(beat) => {
@@ -147,7 +147,7 @@ fn version_of(text: &str) -> (u32, u32) {
 }
 
 impl StoredObject for Node {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         let text =
             |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         // Fields that change with every heartbeat of the kubelet are dropped, so that the node compares as

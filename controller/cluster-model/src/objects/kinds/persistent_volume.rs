@@ -17,7 +17,7 @@ pub(crate) const ABOUT: About = About {
         let disks = claim.map(|claim| disks(world, &claim.namespace, &claim.name)).unwrap_or_default();
         disks.into_iter().chain([key.clone()]).collect()
     },
-    ..About::named("v1", "PersistentVolume", "persistentvolumes")
+    ..About::new("v1", "PersistentVolume", "persistentvolumes")
 };
 
 /// Annotation by which the control plane of Kubernetes marks what it chose itself: on a volume, that a PVC got it while it was free;
@@ -64,7 +64,7 @@ impl PersistentVolume {
 }
 
 impl StoredObject for PersistentVolume {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         let spec = &object["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let claim = &spec["claimRef"];
@@ -88,7 +88,7 @@ impl StoredObject for PersistentVolume {
         &self.meta
     }
 
-    fn marks(&self) -> Vec<IndexKey> {
+    fn index_keys(&self) -> Vec<IndexKey> {
         let claim = self.claim.iter();
         claim
             .map(|claim| IndexKey::PersistentVolumeClaim(claim.namespace.clone(), claim.name.clone()))

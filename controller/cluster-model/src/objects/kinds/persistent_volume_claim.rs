@@ -38,12 +38,15 @@ pub(crate) const ABOUT: About = About {
         let own = users.into_iter().chain(disks(world, &key.namespace, &key.name));
         own.chain(waiting).chain(state).chain(inferring).collect()
     },
-    ..About::named("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+    ..About::new("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
 
 /// The VMs, VMIs and other objects that use the PVC, or the PVC of the DataVolume, of this name.
 pub(super) fn users(world: &World, key: &Key) -> Vec<Key> {
-    world.marked(&IndexKey::PersistentVolumeClaim(key.namespace.clone(), key.name.clone())).cloned().collect()
+    world
+        .indexed_by(&IndexKey::PersistentVolumeClaim(key.namespace.clone(), key.name.clone()))
+        .cloned()
+        .collect()
 }
 
 /// The VMs that infer an instance type or a preference from clones of a source. `namers` are the objects that
@@ -51,8 +54,8 @@ pub(super) fn users(world: &World, key: &Key) -> Vec<Key> {
 pub(super) fn inferring(world: &World, namers: &[Key]) -> Vec<Key> {
     let of = |kind| namers.iter().filter(move |key| key.kind == kind);
     let named = of(Kind::DataSource);
-    let by_name =
-        named.flat_map(|key| world.marked(&IndexKey::DataSource(key.namespace.clone(), key.name.clone())));
+    let by_name = named
+        .flat_map(|key| world.indexed_by(&IndexKey::DataSource(key.namespace.clone(), key.name.clone())));
     let clones = of(Kind::DataVolume).chain(by_name.filter(|key| key.kind == Kind::DataVolume));
     let vms = clones.flat_map(|clone| users(world, clone)).filter(|key| key.kind == Kind::VirtualMachine);
     vms.filter(|key| world.vms.get(&key.namespace, &key.name).is_some_and(super::virtual_machine::infers))
@@ -72,7 +75,7 @@ pub(super) fn disks(world: &World, namespace: &str, name: &str) -> Vec<Key> {
 /// The keys of the PVCs that are filled from an object.
 pub(super) fn filled_from(world: &World, key: &Key) -> Vec<Key> {
     let mark = IndexKey::FilledFrom(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
-    let claims = world.marked(&mark).filter(|key| key.kind == Kind::PersistentVolumeClaim);
+    let claims = world.indexed_by(&mark).filter(|key| key.kind == Kind::PersistentVolumeClaim);
     claims.flat_map(|claim| disks(world, &claim.namespace, &claim.name)).collect()
 }
 
@@ -171,7 +174,7 @@ impl PersistentVolumeClaim {
 }
 
 impl StoredObject for PersistentVolumeClaim {
-    fn take(mut object: Value) -> Option<Self> {
+    fn parse(mut object: Value) -> Option<Self> {
         let mut part =
             |name: &str| object.get_mut(name).map_or_else(|| Value::Object(Default::default()), Value::take);
         let (spec, status) = (part("spec"), part("status"));
@@ -187,7 +190,7 @@ impl StoredObject for PersistentVolumeClaim {
         &self.meta
     }
 
-    fn marks(&self) -> Vec<IndexKey> {
+    fn index_keys(&self) -> Vec<IndexKey> {
         let namespace = self.meta.namespace.clone().unwrap_or_default();
         let named = self
             .populator()

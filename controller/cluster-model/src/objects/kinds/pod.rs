@@ -49,7 +49,7 @@ pub(crate) const ABOUT: About = About {
         }],
         ..Use::NONE
     },
-    touches: touched,
+    touches: dependents,
     put: |world, key, now| {
         keep_ending(world, key);
         keep_end(world, key, now);
@@ -61,7 +61,7 @@ pub(crate) const ABOUT: About = About {
         world.still.remove(&(key.namespace.clone(), key.name.clone()));
         world.over.remove(&(key.namespace.clone(), key.name.clone()));
     },
-    ..About::named("v1", "Pod", "pods")
+    ..About::new("v1", "Pod", "pods")
 };
 
 /// Keeps the endings of a VMI, as its launchers left them, until the VMI is deleted. A pod that is being deleted
@@ -70,9 +70,9 @@ fn keep_ending(world: &mut World, key: &Key) {
     let Key { namespace, name, .. } = key;
     let Some(pod) = world.pods.get(namespace, name) else { return };
     let Some((uid, ending)) = pod.meta.uid.clone().zip(pod.ending()) else { return };
-    let of = world.marked(&IndexKey::LauncherPod(namespace.clone(), name.clone()));
+    let of = world.indexed_by(&IndexKey::LauncherPod(namespace.clone(), name.clone()));
     let vmis = of.filter_map(|key| world.vmis.get(&key.namespace, &key.name));
-    let own = vmis.filter(|vmi| LauncherPods::of(vmi).is_some_and(|pods| pods.has(&pod.meta)));
+    let own = vmis.filter(|vmi| LauncherPods::for_vmi(vmi).is_some_and(|pods| pods.contains(&pod.meta)));
     let found: Vec<_> = own.filter_map(|vmi| Some((namespace.clone(), vmi.metadata.name.clone()?))).collect();
     for at in found {
         world.endings.entry(at).or_default().insert(uid.clone(), ending.clone());
@@ -93,7 +93,7 @@ fn keep_end(world: &mut World, key: &Key, now: Timestamp) {
 
 /// Keys of the objects whose decision depends on the pod. A pod that has no owner or is gone may still be the
 /// launcher pod of a VMI.
-pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
+pub(super) fn dependents(world: &World, key: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = key;
     let pod = world.pods.get(namespace, name);
     // VMIs that wait for the disks of another VMI wait until its launcher has ended.
@@ -110,8 +110,11 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         Some(owner) if owner.kind == Kind::PersistentVolumeClaim.name() => {
             // A VMI waits until no worker pod uses its disk.
             let disk = Key::new(Kind::DataVolume, namespace, &owner.name);
-            let target =
-                world.pods.get(namespace, name).filter(|pod| world.is_of_clone(pod)).and_then(Pod::serves);
+            let target = world
+                .pods
+                .get(namespace, name)
+                .filter(|pod| world.is_of_clone(pod))
+                .and_then(Pod::clone_target);
             let target = target.map(|(namespace, name)| Key::new(Kind::DataVolume, namespace, name));
             users(world, &disk)
                 .into_iter()
@@ -127,7 +130,7 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         }
         Some(_) => Vec::new(),
         None => {
-            let launched = world.marked(&IndexKey::LauncherPod(namespace.clone(), name.clone()));
+            let launched = world.indexed_by(&IndexKey::LauncherPod(namespace.clone(), name.clone()));
             launched.cloned().flat_map(with_waiting).collect()
         }
     }
@@ -215,9 +218,9 @@ impl Pod {
     }
 
     /// Namespace and name of the PVC whose clone the pod serves a disk to.
-    pub fn serves(&self) -> Option<(&str, &str)> {
+    pub fn clone_target(&self) -> Option<(&str, &str)> {
         let target = self.meta.annotations.get(clones::TARGET)?;
-        names::namespaced(target).filter(|_| Work::of(&self.meta) == Some(Work::Serve))
+        names::namespaced(target).filter(|_| Work::from_pod(&self.meta) == Some(Work::Serve))
     }
 
     /// The ending of the VMI, from the launcher's termination message.
@@ -243,14 +246,14 @@ impl World {
         let name = work.pod(meta.name.as_deref().unwrap_or_default());
         let pod = self.pods.get(meta.namespace.as_deref().unwrap_or_default(), &name)?;
         let is_owned = owner::controller(&pod.meta).map(|owner| owner.uid.as_str()) == meta.uid.as_deref();
-        (is_owned && meta.uid.is_some() && Work::of(&pod.meta) == Some(work)).then_some(pod)
+        (is_owned && meta.uid.is_some() && Work::from_pod(&pod.meta) == Some(work)).then_some(pod)
     }
 
     /// The pods that serve a disk to the clone into this PVC, whichever uid it has or had. A pod whose name
     /// does not match its label is ignored.
     pub fn sources_for(&self, namespace: &str, name: &str) -> impl Iterator<Item = &Pod> {
         let mark = IndexKey::CloneInto(namespace.to_owned(), name.to_owned());
-        let pods = self.marked(&mark).filter_map(|key| self.pods.get(&key.namespace, &key.name));
+        let pods = self.indexed_by(&mark).filter_map(|key| self.pods.get(&key.namespace, &key.name));
         pods.filter(|pod| {
             let target = pod.meta.labels.get(clones::TARGET_LABEL);
             target.is_some_and(|uid| pod.meta.name.as_deref() == Some(names::cloner(uid).as_str()))
@@ -263,7 +266,7 @@ impl World {
     fn is_of_clone(&self, pod: &Pod) -> bool {
         let uid = pod.meta.labels.get(clones::TARGET_LABEL);
         let is_named = uid.is_some_and(|uid| pod.meta.name.as_deref() == Some(names::cloner(uid).as_str()));
-        let Some((namespace, name)) = pod.serves().filter(|_| is_named) else { return false };
+        let Some((namespace, name)) = pod.clone_target().filter(|_| is_named) else { return false };
         match self.pvcs.get(namespace, name) {
             Some(claim) if claim.meta.uid.as_ref() == uid => {
                 let request = claim.meta.annotations.get(clones::CLONE_REQUEST);
@@ -277,7 +280,7 @@ impl World {
 
     /// True if the pod serves the disk of this PVC to an existing clone and is owned by the PVC.
     pub fn serves_clone_of(&self, pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
-        let target = pod.serves().and_then(|(namespace, name)| self.pvcs.get(namespace, name));
+        let target = pod.clone_target().and_then(|(namespace, name)| self.pvcs.get(namespace, name));
         let is_owned =
             owner::controller(&pod.meta).map(|owner| owner.uid.as_str()) == claim.meta.uid.as_deref();
         is_owned
@@ -292,7 +295,7 @@ impl World {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let kind = Kind::PersistentVolumeClaim.name().to_owned();
         let mark = IndexKey::FilledFrom(kind, text(&claim.meta.namespace), text(&claim.meta.name));
-        let mut clones = self.marked(&mark).filter_map(|key| self.pvcs.get(&key.namespace, &key.name));
+        let mut clones = self.indexed_by(&mark).filter_map(|key| self.pvcs.get(&key.namespace, &key.name));
         clones.find(|clone| {
             let is_ours =
                 owner::controller(&clone.meta).is_some_and(|owner| owner.kind == Kind::DataVolume.name());
@@ -305,16 +308,16 @@ impl World {
 
     /// A running pod that serves the disk of a PVC to a clone. Nothing may write to the disk meanwhile.
     pub fn cloner_of(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
-        let owned = self.marked(&IndexKey::Owner(claim.meta.uid.clone()?));
+        let owned = self.indexed_by(&IndexKey::Owner(claim.meta.uid.clone()?));
         let pods = owned.filter_map(|key| self.pods.get(&key.namespace, &key.name));
         pods.into_iter().find(|pod| {
-            pod.meta.namespace == claim.meta.namespace && pod.serves().is_some() && !pod.has_ended()
+            pod.meta.namespace == claim.meta.namespace && pod.clone_target().is_some() && !pod.has_ended()
         })
     }
 }
 
 impl StoredObject for Pod {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         let meta = meta(&object)?;
         let text = |pointer: &str| object.pointer(pointer)?.as_str().map(str::to_owned);
         Some(Pod {
@@ -349,9 +352,10 @@ impl StoredObject for Pod {
         &self.meta
     }
 
-    fn marks(&self) -> Vec<IndexKey> {
+    fn index_keys(&self) -> Vec<IndexKey> {
         let is_worker = self.meta.labels.get(WORKER.0).is_some_and(|label| label == WORKER.1);
-        let into = self.serves().map(|(namespace, name)| IndexKey::CloneInto(namespace.into(), name.into()));
+        let into =
+            self.clone_target().map(|(namespace, name)| IndexKey::CloneInto(namespace.into(), name.into()));
         owner::mark(&self.meta).into_iter().chain(is_worker.then_some(IndexKey::Worker)).chain(into).collect()
     }
 }

@@ -14,5 +14,5 @@ pub(crate) const ABOUT: About = About {
     // Checks that none is left before the installation is deleted.
     api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
     touches: |world, key| [key.clone()].into_iter().chain(removed_with(world)).collect(),
-    ..About::named("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", "virtualmachineinstancereplicasets")
+    ..About::new("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", "virtualmachineinstancereplicasets")
 };

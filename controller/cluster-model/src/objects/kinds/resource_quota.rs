@@ -11,7 +11,7 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(resource_quotas),
     // A pod that a quota refused is retried after a pause. No decision depends on a change here.
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
-    ..About::named("v1", "ResourceQuota", "resourcequotas")
+    ..About::new("v1", "ResourceQuota", "resourcequotas")
 };
 
 /// The part of a ResourceQuota that is kept.
@@ -25,7 +25,7 @@ pub struct ResourceQuota {
 }
 
 impl StoredObject for ResourceQuota {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         let counts = |name: &str| !object["spec"]["hard"][name].is_null();
         Some(ResourceQuota {
             meta: meta(&object)?,
@@ -42,7 +42,7 @@ impl StoredObject for ResourceQuota {
 impl World {
     /// True for CPU and for memory if a quota of the namespace counts their limits.
     pub fn counted_limits(&self, namespace: &str) -> (bool, bool) {
-        let quotas = || self.resource_quotas.within(namespace);
+        let quotas = || self.resource_quotas.in_namespace(namespace);
         (quotas().any(|quota| quota.limits_cpu), quotas().any(|quota| quota.limits_memory))
     }
 }

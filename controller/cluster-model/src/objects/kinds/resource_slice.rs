@@ -5,5 +5,5 @@ use crate::objects::{About, Use};
 
 pub(crate) const ABOUT: About = About {
     controller: Use { verbs: &[(None, &["list"])], ..Use::NONE },
-    ..About::named("resource.k8s.io/v1", "ResourceSlice", "resourceslices")
+    ..About::new("resource.k8s.io/v1", "ResourceSlice", "resourceslices")
 };

@@ -55,7 +55,7 @@ pub(crate) const ABOUT: About = About {
     touches: |world, _| vec![certificates(world)],
     // They are created if missing.
     listed: |world| vec![certificates(world)],
-    ..About::named("v1", "Secret", "secrets")
+    ..About::new("v1", "Secret", "secrets")
 };
 
 /// The key under which all certificates, webhooks and APIServices are decided.
@@ -79,7 +79,7 @@ pub struct Secret {
 }
 
 impl StoredObject for Secret {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         let text = |name: &str| object["data"][name].as_str().unwrap_or_default();
         let file =
             |name: &str| STANDARD.decode(text(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -91,7 +91,7 @@ impl StoredObject for Secret {
         };
         Some(Secret {
             meta: meta(&object)?,
-            certificate: pem.and_then(|pem| Certificate::first(&pem)),
+            certificate: pem.and_then(|pem| Certificate::from_pem(&pem)),
             has_key: !text("tls.key").is_empty(),
             signs: public(""),
             signs_next: public(NEXT),

@@ -6,5 +6,5 @@ use crate::objects::{About, Use};
 pub(crate) const ABOUT: About = About {
     // An existing Service is read, because it may belong to another owner.
     controller: Use { verbs: &[(None, &["create", "delete", "get"])], ..Use::NONE },
-    ..About::named("v1", "Service", "services")
+    ..About::new("v1", "Service", "services")
 };

@@ -25,11 +25,11 @@ pub(crate) const ABOUT: About = About {
     // A disk may wait for a class or its parameters, and so may a VMI with persistent state. There are few
     // classes, and they rarely change.
     touches: |world, key| {
-        let waiting = world.marked(&IndexKey::Waiting).cloned();
+        let waiting = world.indexed_by(&IndexKey::Waiting).cloned();
         let disks = world.keys(Kind::DataVolume);
         disks.into_iter().chain(waiting).chain([storage_profile::key_of_class(&key.name)]).collect()
     },
-    ..About::named("storage.k8s.io/v1", "StorageClass", "storageclasses")
+    ..About::new("storage.k8s.io/v1", "StorageClass", "storageclasses")
 };
 
 /// The part of a StorageClass that is kept.
@@ -63,7 +63,7 @@ impl StorageClass {
 }
 
 impl StoredObject for StorageClass {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         Some(StorageClass {
             meta: meta(&object)?,
             provisioner: object["provisioner"].as_str().unwrap_or_default().to_owned(),

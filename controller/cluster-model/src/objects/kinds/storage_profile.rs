@@ -18,7 +18,7 @@ pub(crate) const ABOUT: About = About {
     api: Use { follows: &[Selector::ALL], ..Use::NONE },
     // A disk takes defaults from it.
     touches: |world, key| world.keys(Kind::DataVolume).into_iter().chain([key.clone()]).collect(),
-    ..About::named("cdi.kubevirt.io/v1beta1", "StorageProfile", "storageprofiles")
+    ..About::new("cdi.kubevirt.io/v1beta1", "StorageProfile", "storageprofiles")
 };
 
 /// The key of the profile of a class.
@@ -33,7 +33,7 @@ pub(super) fn all(world: &World) -> impl Iterator<Item = Key> {
 }
 
 impl StoredObject for StorageProfile {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 

@@ -3,4 +3,4 @@
 use crate::objects::About;
 
 pub(crate) const ABOUT: About =
-    About::question("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews");
+    About::review("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews");

@@ -2,4 +2,4 @@
 
 use crate::objects::About;
 
-pub(crate) const ABOUT: About = About::question("authentication.k8s.io/v1", "TokenReview", "tokenreviews");
+pub(crate) const ABOUT: About = About::review("authentication.k8s.io/v1", "TokenReview", "tokenreviews");

@@ -3,4 +3,4 @@
 use crate::objects::About;
 
 pub(crate) const ABOUT: About =
-    About::named("upload.cdi.kubevirt.io/v1beta1", "UploadTokenRequest", "uploadtokenrequests");
+    About::new("upload.cdi.kubevirt.io/v1beta1", "UploadTokenRequest", "uploadtokenrequests");

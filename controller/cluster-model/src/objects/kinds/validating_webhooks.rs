@@ -1,6 +1,6 @@
 //! ValidatingWebhookConfiguration: registers the webhooks of virt-api that validate objects.
 
-use super::mutating_webhooks::{self, used};
+use super::mutating_webhooks::{self, use_by_controller};
 use crate::objects::About;
 use crate::objects::about::kept;
 
@@ -11,6 +11,6 @@ pub const CDI_NAME: &str = "virt-api-cdi-validator";
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(validating_webhooks),
-    controller: used(&[NAME, CDI_NAME]),
-    ..mutating_webhooks::ABOUT.called("ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+    controller: use_by_controller(&[NAME, CDI_NAME]),
+    ..mutating_webhooks::ABOUT.renamed("ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
 };

@@ -2,7 +2,7 @@
 
 use super::data_volume;
 use super::kubevirt::removed_with;
-use super::virtual_machine_instance::{claim_of, uses};
+use super::virtual_machine_instance::{claim_keys, claim_of};
 use super::virtual_machine_pool;
 use crate::objects::about::kept;
 use crate::objects::store::{StoredObject, read};
@@ -33,11 +33,11 @@ pub(crate) const ABOUT: About = About {
         let both = [key.clone(), Key::new(Kind::VirtualMachineInstance, &key.namespace, &key.name)];
         both.into_iter().chain(virtual_machine_pool::of_vm(world, key)).chain(removed_with(world)).collect()
     },
-    ..About::named("kubevirt.io/v1", "VirtualMachine", "virtualmachines")
+    ..About::new("kubevirt.io/v1", "VirtualMachine", "virtualmachines")
 };
 
 impl StoredObject for VirtualMachine {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 
@@ -45,13 +45,13 @@ impl StoredObject for VirtualMachine {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<IndexKey> {
+    fn index_keys(&self) -> Vec<IndexKey> {
         let volumes = self.spec.template.iter().flat_map(|template| &template.spec.volumes);
         let made = self.spec.data_volume_templates.iter();
         let made = made.filter_map(|template| template.metadata.as_ref()?.name.as_deref());
         owner::mark(&self.metadata)
             .into_iter()
-            .chain(uses(&self.metadata, volumes.filter_map(claim_of).chain(made)))
+            .chain(claim_keys(&self.metadata, volumes.filter_map(claim_of).chain(made)))
             .chain(Role::ALL.into_iter().flat_map(|role| size_keys(self, role)))
             .collect()
     }
@@ -60,7 +60,7 @@ impl StoredObject for VirtualMachine {
 /// The VMs that reference an instance type, a preference or a revision of one.
 pub(super) fn sized_by(world: &World, key: &Key) -> Vec<Key> {
     let named = IndexKey::Instancetype(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
-    world.marked(&named).cloned().collect()
+    world.indexed_by(&named).cloned().collect()
 }
 
 /// True if the VM infers its instance type or its preference from a volume.

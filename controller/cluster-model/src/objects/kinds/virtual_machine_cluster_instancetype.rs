@@ -15,7 +15,7 @@ pub(crate) const ABOUT: About = About {
     api: Use { follows: &[Selector::ALL], verbs: &[(None, &["get"])], ..Use::NONE },
     // VMs wait for it. VMs that already use it have a revision.
     touches: sized_by,
-    ..About::named(
+    ..About::new(
         api::instancetype::API_VERSION,
         "VirtualMachineClusterInstancetype",
         "virtualmachineclusterinstancetypes",
@@ -23,7 +23,7 @@ pub(crate) const ABOUT: About = About {
 };
 
 impl StoredObject for VirtualMachineClusterInstancetype {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 

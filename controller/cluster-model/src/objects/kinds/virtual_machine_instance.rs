@@ -68,9 +68,9 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["patch"])],
         ..Use::NONE
     },
-    touches: touched,
+    touches: dependents,
     removed: |world, key| drop(world.endings.remove(&(key.namespace.clone(), key.name.clone()))),
-    ..About::named("kubevirt.io/v1", "VirtualMachineInstance", "virtualmachineinstances")
+    ..About::new("kubevirt.io/v1", "VirtualMachineInstance", "virtualmachineinstances")
 };
 
 /// The PersistentVolumeClaim of a volume.
@@ -104,7 +104,7 @@ pub fn is_waiting(vmi: &VirtualMachineInstance) -> bool {
 }
 
 impl StoredObject for VirtualMachineInstance {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 
@@ -112,13 +112,13 @@ impl StoredObject for VirtualMachineInstance {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<IndexKey> {
+    fn index_keys(&self) -> Vec<IndexKey> {
         let meta = &self.metadata;
         let mut marks: Vec<IndexKey> = owner::mark(meta).into_iter().collect();
-        marks.extend(uses(meta, claims_of(self).iter().map(String::as_str)));
+        marks.extend(claim_keys(meta, claims_of(self).iter().map(String::as_str)));
         let node = self.status.as_ref().and_then(|status| status.node_name.clone());
         marks.extend(node.filter(|node| !node.is_empty()).map(IndexKey::Node));
-        let pods = LauncherPods::of(self);
+        let pods = LauncherPods::for_vmi(self);
         let pods = pods.iter().flat_map(LauncherPods::keys);
         marks.extend(pods.map(|Key { namespace, name, .. }| IndexKey::LauncherPod(namespace, name)));
         marks.extend(is_waiting(self).then_some(IndexKey::Waiting));
@@ -128,7 +128,7 @@ impl StoredObject for VirtualMachineInstance {
 }
 
 /// Index keys of an object that uses the PVCs of these names.
-pub(super) fn uses<'a>(
+pub(super) fn claim_keys<'a>(
     meta: &ObjectMeta,
     names: impl Iterator<Item = &'a str>,
 ) -> impl Iterator<Item = IndexKey> {
@@ -144,12 +144,12 @@ pub fn waiting_for_disks(world: &World, found: &Key) -> Vec<Key> {
     others.map(|other| key(Kind::VirtualMachineInstance, &other.metadata)).collect()
 }
 
-fn touched(world: &World, found: &Key) -> Vec<Key> {
+fn dependents(world: &World, found: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = found;
     let mut keys = vec![found.clone(), Key::new(Kind::VirtualMachine, namespace, name)];
     keys.extend(removed_with(world));
     // The KubeVirt object's status counts outdated VMIs, and its update strategy evicts them.
-    if world.marked(&IndexKey::Outdated).any(|outdated| outdated == found) {
+    if world.indexed_by(&IndexKey::Outdated).any(|outdated| outdated == found) {
         keys.extend(super::kubevirt::all(world));
     }
     // With `WaitForFirstConsumer`, the volume of a disk is created on the node of the VMI, not earlier.
@@ -158,7 +158,7 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
     for disk in disks {
         let mark = IndexKey::PersistentVolumeClaim(namespace.clone(), disk.to_owned());
         // A disk is cloned when no VMI writes to it any more.
-        keys.extend(world.marked(&mark).filter(|key| key.kind == Kind::DataVolume).cloned());
+        keys.extend(world.indexed_by(&mark).filter(|key| key.kind == Kind::DataVolume).cloned());
         if world.data_volumes.get(namespace, disk).is_some() {
             keys.push(Key::new(Kind::DataVolume, namespace, disk));
         }
@@ -173,7 +173,7 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
         None => keys.extend(
             world
                 .replica_sets
-                .within(namespace)
+                .in_namespace(namespace)
                 .map(|set| key(Kind::VirtualMachineInstanceReplicaSet, set.meta())),
         ),
     }

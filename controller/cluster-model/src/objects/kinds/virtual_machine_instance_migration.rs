@@ -4,4 +4,4 @@
 use crate::objects::About;
 
 pub(crate) const ABOUT: About =
-    About::named("kubevirt.io/v1", "VirtualMachineInstanceMigration", "virtualmachineinstancemigrations");
+    About::new("kubevirt.io/v1", "VirtualMachineInstanceMigration", "virtualmachineinstancemigrations");

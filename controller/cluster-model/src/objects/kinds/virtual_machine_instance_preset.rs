@@ -12,12 +12,12 @@ pub(crate) const ABOUT: About = About {
     // The VMI of a VM gets its presets when it is created.
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     api: Use { follows: &[Selector::ALL], ..Use::NONE },
-    ..About::named("kubevirt.io/v1", "VirtualMachineInstancePreset", "virtualmachineinstancepresets")
+    ..About::new("kubevirt.io/v1", "VirtualMachineInstancePreset", "virtualmachineinstancepresets")
 };
 
 impl StoredObject for VirtualMachineInstancePreset {
     /// A preset over the limit was written while the webhook was unreachable. It is ignored.
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object).filter(|preset| faults(preset).is_empty()).map(reduced)
     }
 

@@ -16,7 +16,7 @@ pub(crate) const ABOUT: About = About {
     // Checks that none is left before the installation is deleted.
     api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
     touches: |world, key| [key.clone()].into_iter().chain(removed_with(world)).collect(),
-    ..About::named(API_VERSION, "VirtualMachinePool", "virtualmachinepools")
+    ..About::new(API_VERSION, "VirtualMachinePool", "virtualmachinepools")
 };
 
 /// The pool that owns a VM. If the VM is gone or has no owner, any pool of its namespace may miss it.
@@ -27,8 +27,10 @@ pub(super) fn of_vm(world: &World, vm: &Key) -> Vec<Key> {
             vec![Key::new(Kind::VirtualMachinePool, &*vm.namespace, &*owner.name)]
         }
         Some(_) => Vec::new(),
-        None => {
-            world.pools.within(&vm.namespace).map(|pool| key(Kind::VirtualMachinePool, pool.meta())).collect()
-        }
+        None => world
+            .pools
+            .in_namespace(&vm.namespace)
+            .map(|pool| key(Kind::VirtualMachinePool, pool.meta()))
+            .collect(),
     }
 }

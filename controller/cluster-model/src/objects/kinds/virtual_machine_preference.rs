@@ -15,11 +15,11 @@ pub(crate) const ABOUT: About = About {
     api: Use { follows: &[Selector::ALL], verbs: &[(None, &["get"])], ..Use::NONE },
     // VMs wait for it. VMs that already use it have a revision.
     touches: sized_by,
-    ..About::named(api::instancetype::API_VERSION, "VirtualMachinePreference", "virtualmachinepreferences")
+    ..About::new(api::instancetype::API_VERSION, "VirtualMachinePreference", "virtualmachinepreferences")
 };
 
 impl StoredObject for VirtualMachinePreference {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 

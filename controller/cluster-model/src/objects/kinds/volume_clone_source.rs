@@ -12,11 +12,11 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(clone_sources),
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     touches: filled_from,
-    ..About::named("cdi.kubevirt.io/v1beta1", "VolumeCloneSource", "volumeclonesources")
+    ..About::new("cdi.kubevirt.io/v1beta1", "VolumeCloneSource", "volumeclonesources")
 };
 
 impl StoredObject for VolumeCloneSource {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 

@@ -12,11 +12,11 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(import_sources),
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     touches: filled_from,
-    ..About::named("cdi.kubevirt.io/v1beta1", "VolumeImportSource", "volumeimportsources")
+    ..About::new("cdi.kubevirt.io/v1beta1", "VolumeImportSource", "volumeimportsources")
 };
 
 impl StoredObject for VolumeImportSource {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 

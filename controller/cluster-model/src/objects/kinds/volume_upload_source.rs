@@ -12,11 +12,11 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(upload_sources),
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     touches: filled_from,
-    ..About::named("cdi.kubevirt.io/v1beta1", "VolumeUploadSource", "volumeuploadsources")
+    ..About::new("cdi.kubevirt.io/v1beta1", "VolumeUploadSource", "volumeuploadsources")
 };
 
 impl StoredObject for VolumeUploadSource {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         read(object)
     }
 

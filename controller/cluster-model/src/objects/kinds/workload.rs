@@ -14,7 +14,7 @@ pub(super) const FOLLOWED: About = About {
         let settings = super::kubevirt::all(world).into_iter().chain(super::cdi::all(world));
         [key.clone()].into_iter().chain(settings).collect()
     },
-    ..About::named("apps/v1", "", "")
+    ..About::new("apps/v1", "", "")
 };
 
 /// The keys of all components.
@@ -62,7 +62,7 @@ impl Component {
 }
 
 impl StoredObject for Component {
-    fn take(object: Value) -> Option<Self> {
+    fn parse(object: Value) -> Option<Self> {
         let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
         let meta = meta(&object)?;
         let seen = number("/status/observedGeneration").unwrap_or_default();
@@ -92,7 +92,7 @@ impl StoredObject for Component {
             of_pods: object["spec"]["template"]["metadata"]["annotations"][VERSION]
                 .as_str()
                 .map(str::to_owned),
-            stuck: stuck(&object),
+            stuck: stalled_message(&object),
             object: without_status(object),
             meta,
         })
@@ -104,7 +104,7 @@ impl StoredObject for Component {
 }
 
 /// The message of a Deployment whose rollout has stopped.
-fn stuck(object: &Value) -> Option<String> {
+fn stalled_message(object: &Value) -> Option<String> {
     let mut all = object["status"]["conditions"].as_array()?.iter();
     let found = all.find(|condition| condition["type"] == "Progressing" && condition["status"] == "False")?;
     Some(found["message"].as_str()?.chars().take(200).collect())
@@ -126,7 +126,7 @@ mod tests {
     use serde_json::json;
 
     fn component(status: &Value) -> Component {
-        Component::take(
+        Component::parse(
             json!({"metadata": {"name": "a", "generation": 2}, "spec": {"replicas": 2}, "status": status}),
         )
         .unwrap()

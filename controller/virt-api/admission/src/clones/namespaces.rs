@@ -67,7 +67,7 @@ impl Namespaces {
 
 impl Share<'_> {
     /// Waits until this review is the first of its namespace, which it stays until the guard is dropped.
-    pub(super) async fn is_first(&self) -> First<'_, ()> {
+    pub(super) async fn wait_for_turn(&self) -> First<'_, ()> {
         self.line.lock().await
     }
 }

@@ -35,7 +35,7 @@ fn clones_with(
     may: &[(&'static str, &'static str)],
 ) -> Clones {
     let server = server_of(may);
-    objects.into_iter().for_each(|(path, object)| server.has(&path, object));
+    objects.into_iter().for_each(|(path, object)| server.put(&path, object));
     Clones::new(server.client())
 }
 
@@ -61,7 +61,7 @@ fn review(path: &str, user: &str, object: &Value, is_dry: bool) -> (&'static Web
             "userInfo": {"username": user, "groups": ["system:authenticated"], "extra": {"a": ["b"]}},
         },
     });
-    (Webhook::at(path).unwrap(), Request::read(review.to_string().as_bytes()).unwrap())
+    (Webhook::find_by_path(path).unwrap(), Request::read(review.to_string().as_bytes()).unwrap())
 }
 
 fn volume(spec: &Value) -> Value {
@@ -162,7 +162,7 @@ async fn of_a_data_source_that_leads_nowhere_yet_all_of_its_namespace_is_asked_a
         source("g", "far", json!({"dataSource": {"namespace": "s", "name": "os"}})),
     ];
     let server = server_of(&[("alice", "g")]);
-    objects.into_iter().for_each(|(path, object)| server.has(&path, object));
+    objects.into_iter().for_each(|(path, object)| server.put(&path, object));
     let clones = Clones::new(server.client());
     for name in ["os", "none", "far"] {
         let spec = json!({"sourceRef": {"kind": "DataSource", "namespace": "g", "name": name}});
@@ -253,7 +253,7 @@ async fn asks(clones: &Clones, namespace: &str) -> Result<Vec<Option<CloneResult
 #[tokio::test]
 async fn reviews_of_one_api_server_are_looked_at_beside_each_other_and_not_too_many() {
     let server = server_of(&[]);
-    server.takes(Duration::from_millis(20));
+    server.delay_by(Duration::from_millis(20));
     let clones = Clones::new(server.client());
     let all = futures_util::future::join_all((0..3 * AT_ONCE).map(|_| asks(&clones, "t"))).await;
     assert!(all.iter().all(Result::is_ok));
@@ -264,7 +264,7 @@ async fn reviews_of_one_api_server_are_looked_at_beside_each_other_and_not_too_m
 #[tokio::test]
 async fn a_flood_of_one_namespace_does_not_refuse_those_of_another() {
     let server = server_of(&[]);
-    server.takes(Duration::from_secs(86_400));
+    server.delay_by(Duration::from_secs(86_400));
     let clones = Clones::new(server.client());
     let mut flood: Vec<_> = (0..2 * WAITING).map(|_| Box::pin(asks(&clones, "t"))).collect();
     let mut refused = 0;
@@ -286,7 +286,7 @@ async fn a_flood_of_one_namespace_does_not_refuse_those_of_another() {
 async fn reviews_of_one_namespace_do_not_wait_for_all_that_another_sent_before() {
     const FLOOD: usize = 60;
     let server = server_of(&[]);
-    server.takes(Duration::from_millis(5));
+    server.delay_by(Duration::from_millis(5));
     let clones = Clones::new(server.client());
     let (done, before) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let flood = futures_util::future::join_all((0..FLOOD).map(|_| async {

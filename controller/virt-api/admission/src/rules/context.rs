@@ -9,7 +9,7 @@ use api::preset::VirtualMachineInstancePreset;
 use api::wire::Path;
 use cluster_model::accounts::Accounts;
 use cluster_model::config::Config;
-use cluster_model::instancetypes::Live;
+use cluster_model::instancetypes::LiveObject;
 use cluster_model::objects::{Plain, World};
 use serde_json::Value;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The instance type and the preference that a VM references, as far as they exist.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sizes {
-    pub live: Vec<Live>,
+    pub live: Vec<LiveObject>,
     /// All were listed, so a missing one does not exist.
     pub is_complete: bool,
 }
@@ -55,8 +55,8 @@ impl RequestContext {
     /// The context of a KubeVirt object.
     pub fn new(namespace: &str, object: Option<&Plain>) -> RequestContext {
         RequestContext {
-            accounts: Accounts::of(namespace),
-            config: Config::of(object.map(|object| &object.object)),
+            accounts: Accounts::new(namespace),
+            config: Config::from_kubevirt(object.map(|object| &object.object)),
             // Without a KubeVirt object all feature gates are closed.
             permitted: Settings::of_cluster(object.map_or(&Value::Null, |object| &object.object)),
             installations: Vec::new(),
@@ -73,7 +73,7 @@ impl RequestContext {
 
     /// Defaults for VMIs, with the random UUID of this request.
     pub(super) fn given(&self) -> DefaultsContext {
-        self.config.given(self.random.0.clone())
+        self.config.defaults_context(self.random.0.clone())
     }
 
     /// Permissions for a spec at the path `at`.

@@ -126,5 +126,5 @@ fn has_ended(vmi: &VirtualMachineInstance) -> bool {
 }
 
 fn is_launcher_of(pod: &Pod, vmi: &VirtualMachineInstance) -> bool {
-    LauncherPods::of(vmi).is_some_and(|pods| pods.any().has(&pod.meta))
+    LauncherPods::for_vmi(vmi).is_some_and(|pods| pods.any().contains(&pod.meta))
 }

@@ -8,7 +8,7 @@ use api::meta::ObjectMeta;
 use api::vm::DataVolumeTemplate;
 use api::vmi::Spec;
 use api::wire::Path;
-use cluster_model::metadata::{LeftOut, left_out, left_out_of_disk};
+use cluster_model::metadata::{OmittedKeys, left_out, left_out_of_disk};
 
 /// A warning for the labels and one for the annotations. `at` is the path of the metadata.
 pub(super) fn warnings(metadata: &ObjectMeta, policy: AnnotationPolicy, at: &str) -> Vec<String> {
@@ -33,7 +33,7 @@ pub(super) fn of_disks(templates: &[DataVolumeTemplate], policy: AnnotationPolic
     metadata.filter_map(|(n, metadata)| Some((n, metadata?))).flat_map(told).collect()
 }
 
-fn told(left: LeftOut<'_>, at: &str, who: &str) -> impl Iterator<Item = String> {
+fn told(left: OmittedKeys<'_>, at: &str, who: &str) -> impl Iterator<Item = String> {
     let kinds = [("labels", left.labels), ("annotations", left.annotations)];
     let told = kinds.into_iter().filter(|(_, keys)| !keys.is_empty());
     told.map(move |(field, keys)| format!("{at}.{field}: {who} does not get {}", keys.join(", ")))

@@ -15,7 +15,7 @@ use super::{Operation, Request, RequestContext};
 use api::fault::{Fault, Reason};
 use api::instancetype::{Matcher, Role, at_write, expand, requirements};
 use api::vm::{Template, VirtualMachine};
-use cluster_model::instancetypes::{Live, SizeSpecs, revision_in_use};
+use cluster_model::instancetypes::{LiveObject, SizeSpecs, revision_in_use};
 
 /// Result of the validation.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, context: &
         looked.faults.extend(faults);
         match found {
             SizeLookup::Live(live) => {
-                if let Err(why) = given.take(matcher.role, live.spec.clone()) {
+                if let Err(why) = given.set(matcher.role, live.spec.clone()) {
                     let what = format!("{} cannot be used: {why}", matcher.name);
                     looked.faults.push(Fault::new(&field, Reason::Invalid, what));
                     is_known = false;
@@ -72,7 +72,7 @@ pub(super) fn complete(vm: &mut VirtualMachine, context: &RequestContext) {
     }
     let SizeLookup::Live(live) = found(vm, &matcher, context) else { return };
     let mut given = SizeSpecs::default();
-    if given.take(Role::Preference, live.spec.clone()).is_ok()
+    if given.set(Role::Preference, live.spec.clone()).is_ok()
         && let Some(preference) = &given.preference
     {
         at_write(vm, preference);
@@ -86,7 +86,7 @@ pub(super) fn old(request: &Request) -> Option<VirtualMachine> {
 }
 
 enum SizeLookup<'a> {
-    Live(&'a Live),
+    Live(&'a LiveObject),
     Missing(String),
     /// The check is deferred to the start of the VM, with a warning for the author.
     Later(Option<String>),
@@ -100,7 +100,7 @@ fn found<'a>(vm: &VirtualMachine, matcher: &Matcher<'_>, context: &'a RequestCon
         Ok(kind) => kind,
         Err(why) => return SizeLookup::Missing(why),
     };
-    let is_meant = |live: &&Live| live.kind == kind && live.meta.name.as_deref() == Some(matcher.name);
+    let is_meant = |live: &&LiveObject| live.kind == kind && live.meta.name.as_deref() == Some(matcher.name);
     let live = context.sizes.live.iter().find(is_meant);
     let name = vm.metadata.name.as_deref().unwrap_or_default();
     match (revision_in_use(vm, matcher), live) {

@@ -18,7 +18,7 @@ fn clients_are_told_where_the_proxy_is_and_whom_to_believe() {
     // What others have written stays, and what is wished is taken.
     sim.change(&key, json!({"spec": {"uploadProxyURLOverride": "https://upload.example"}}));
     sim.change(&key, json!({"status": {"preallocation": true}}));
-    sim.later(60);
+    sim.advance(60);
     sim.vanish(&Key::new(Kind::Secret, "kubevirt", AUTHORITY));
     settle(&mut sim);
     let expected = json!({

@@ -22,7 +22,7 @@ fn segments(sim: &Sim) -> BTreeSet<String> {
 
 /// What a virt-api that read the Secret then answers of the webhooks that are configured now.
 fn are_answered(sim: &Sim, then: &PathSegments) -> bool {
-    segments(sim).iter().all(|segment| then.answered(&format!("{segment}{HOOK}")) == Some(HOOK))
+    segments(sim).iter().all(|segment| then.strip_segment(&format!("{segment}{HOOK}")) == Some(HOOK))
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_secret_that_was_deleted_has_other_segments() {
 fn in_an_upgrade_the_paths_stay_plain_until_no_older_virt_api_is_left() {
     let mut sim = installed(&json!({}));
     settle(&mut sim);
-    sim.later(120);
+    sim.advance(120);
     sim.change(&secret(), json!({"data": {"webhook-paths": null}}));
     let virt_api = |ready: u32| {
         json!({
@@ -71,21 +71,21 @@ fn in_an_upgrade_the_paths_stay_plain_until_no_older_virt_api_is_left() {
     };
     sim.put(Kind::Deployment, virt_api(1));
     settle(&mut sim);
-    sim.later(600);
+    sim.advance(600);
     settle(&mut sim);
     let plain = BTreeSet::from([String::new()]);
     assert_eq!(segments(&sim), plain);
     let older = sim.world.secrets.get("kubevirt", SERVER).unwrap().paths.clone();
     sim.put(Kind::Deployment, virt_api(2));
-    sim.later(60);
+    sim.advance(60);
     settle(&mut sim);
     let now = sim.world.secrets.get("kubevirt", SERVER).unwrap().paths.clone();
     assert_ne!(segments(&sim), plain);
-    assert!(now.has_plain() && older.answered(HOOK).is_some());
-    sim.later(61);
+    assert!(now.has_plain() && older.strip_segment(HOOK).is_some());
+    sim.advance(61);
     settle(&mut sim);
     let last = sim.world.secrets.get("kubevirt", SERVER).unwrap().paths.clone();
-    assert!(!last.has_plain() && last.answered(HOOK).is_none());
+    assert!(!last.has_plain() && last.strip_segment(HOOK).is_none());
 }
 
 /// So the age of the configuration says since when virt-api has been asked about DataVolumes.
@@ -104,7 +104,7 @@ fn beside_another_cdi_there_is_no_configuration_for_its_kinds() {
     sim.change(&uploads, json!({"spec": {"service": {"name": "cdi-api", "namespace": "cdi"}}}));
     settle(&mut sim);
     assert!(of_cdi.iter().all(|key| !sim.objects.contains_key(key)));
-    sim.later(60);
+    sim.advance(60);
     sim.vanish(&uploads);
     settle(&mut sim);
     assert!(of_cdi.iter().all(|key| sim.objects.contains_key(key)));

@@ -34,7 +34,7 @@ fn the_first_key_signs_at_once_and_then_there_is_silence() {
     assert_eq!(known(&sim), [signs(&sim)]);
     assert_eq!(sim.get(&secret())["type"], "Opaque");
     let writes = sim.writes;
-    sim.later(3600);
+    sim.advance(3600);
     assert_eq!((settle(&mut sim), sim.writes), (0, writes));
 }
 
@@ -43,7 +43,7 @@ fn for_months_a_key_is_known_before_it_signs_and_a_while_after() {
     let mut sim = begin();
     let mut keys = vec![(sim.now, signs(&sim))];
     let mut first_known = std::collections::BTreeMap::from([(signs(&sim), Timestamp::MIN)]);
-    let end = after(sim.now, SignedDuration::from_hours(100 * 24));
+    let end = saturating_add(sim.now, SignedDuration::from_hours(100 * 24));
     while sim.now < end {
         sim.now = decide(&sim.world, sim.now).again.unwrap();
         settle(&mut sim);
@@ -53,13 +53,13 @@ fn for_months_a_key_is_known_before_it_signs_and_a_while_after() {
         let (since, last) = keys.last().unwrap();
         if *last != signs(&sim) {
             assert!(sim.now.duration_since(*since) >= SignedDuration::from_hours(30 * 24));
-            let spread = after(first_known[&signs(&sim)], SignedDuration::from_secs(120));
+            let spread = saturating_add(first_known[&signs(&sim)], SignedDuration::from_secs(120));
             assert!(spread <= sim.now, "it signs before it is known");
             keys.push((sim.now, signs(&sim)));
         }
         let (since, _) = keys.last().unwrap();
         if let [.., (_, before), _] = &keys[..] {
-            let is_kept = sim.now < after(*since, SignedDuration::from_hours(1));
+            let is_kept = sim.now < saturating_add(*since, SignedDuration::from_hours(1));
             assert_eq!(known(&sim).contains(before), is_kept, "at {}", sim.now);
         }
         assert_eq!(known(&sim)[0], signs(&sim), "the one that signs is the first");
@@ -78,11 +78,11 @@ fn what_is_spoilt_is_made_again() {
     sim.vanish(&map());
     settle(&mut sim);
     assert_eq!(sim.get(&map())["data"], whole);
-    sim.later(2 * 3600);
+    sim.advance(2 * 3600);
     for text in [
         "none".to_owned(),
         format!("{}-----BEGIN PUBLIC KEY-----\n?\n-----END PUBLIC KEY-----\n", signs(&sim)),
-        format!("{}{}", public_keys::of(b"stranger"), signs(&sim)),
+        format!("{}{}", public_keys::to_pem(b"stranger"), signs(&sim)),
     ] {
         sim.change(&map(), json!({"data": {PUBLIC_KEY: text}}));
         settle(&mut sim);
@@ -91,7 +91,7 @@ fn what_is_spoilt_is_made_again() {
     // The key is gone, or half of it: there is a new one, and it is believed alone.
     for spoil in [json!({"id_rsa": null}), json!({"id_rsa.pub": "bm9uZQ=="})] {
         let old = signs(&sim);
-        sim.later(2 * 3600);
+        sim.advance(2 * 3600);
         settle(&mut sim);
         sim.change(&secret(), json!({"data": spoil}));
         settle(&mut sim);

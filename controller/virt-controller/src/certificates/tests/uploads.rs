@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::certificates::chain::{UPLOAD_CLIENTS, UPLOAD_SERVERS};
-use crate::certificates::uploads::{Span, ready};
-use cluster_model::issue::{ForPod, Holder};
+use crate::certificates::uploads::{Span, certificate_span};
+use cluster_model::issue::{Holder, PodCertificateIssue};
 use cluster_model::uploads::{self, CLIENT_CERTIFICATE, CLIENT_NAME, CLIENT_SIGNER, SERVER_SIGNER};
 use serde_json::Map;
 
@@ -27,9 +27,9 @@ struct Made {
 impl Made {
     fn now(sim: &Sim, span: Span) -> Made {
         Made {
-            until: span.until.min(after(sim.now, LONGEST)),
+            until: span.until.min(saturating_add(sim.now, LONGEST)),
             signer: of(sim, SERVER_SIGNER.0).unwrap(),
-            clients: UPLOAD_CLIENTS.known(&sim.world, sim.now),
+            clients: UPLOAD_CLIENTS.published_authorities(&sim.world, sim.now),
         }
     }
 
@@ -37,13 +37,13 @@ impl Made {
     fn is_reached(&self, sim: &Sim) -> bool {
         let client = of(sim, CLIENT_CERTIFICATE).unwrap();
         self.signer.until > sim.now
-            && UPLOAD_SERVERS.known(&sim.world, sim.now).contains(&self.signer)
+            && UPLOAD_SERVERS.published_authorities(&sim.world, sim.now).contains(&self.signer)
             && self.clients.iter().any(|authority| client.is_clients(authority, sim.now))
     }
 }
 
-fn disk(span: Span) -> ForPod {
-    ForPod {
+fn disk(span: Span) -> PodCertificateIssue {
+    PodCertificateIssue {
         key: Key::new(Kind::Secret, "n", "cdi-upload-disk"),
         installation: "kubevirt".into(),
         owner: json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "disk", "uid": "u", "controller": true}),
@@ -54,7 +54,7 @@ fn disk(span: Span) -> ForPod {
     }
 }
 
-fn issue(sim: &mut Sim, issue: ForPod) -> cluster_client::Done {
+fn issue(sim: &mut Sim, issue: PodCertificateIssue) -> cluster_client::PlanResult {
     let mut plan = Plan::default();
     plan.issue_for_pod(issue);
     crate::sim::door::carry_out(sim, plan)
@@ -70,10 +70,10 @@ fn file(sim: &Sim, key: &Key, name: &str) -> String {
 #[test]
 fn the_first_authorities_are_ready_at_once() {
     let mut sim = installed(&json!({}));
-    assert_eq!(ready(&sim.world, sim.now), None);
+    assert_eq!(certificate_span(&sim.world, sim.now), None);
     settle(&mut sim);
-    let span = ready(&sim.world, sim.now).unwrap();
-    assert!(span.from < sim.now && span.until > after(sim.now, LONGEST), "{span:?}");
+    let span = certificate_span(&sim.world, sim.now).unwrap();
+    assert!(span.from < sim.now && span.until > saturating_add(sim.now, LONGEST), "{span:?}");
     let [servers, clients] = [SERVER_SIGNER.0, CLIENT_SIGNER.0].map(|name| of(&sim, name).unwrap());
     assert_eq!(clients.until.duration_since(sim.now), SignedDuration::from_hours(48));
     // Neither believes what the other has signed, nor what signs for our programs.
@@ -90,11 +90,11 @@ fn the_first_authorities_are_ready_at_once() {
 #[test]
 fn a_pod_gets_the_certificate_of_a_server_and_the_authorities_of_its_client() {
     let mut sim = begin();
-    let span = ready(&sim.world, sim.now).unwrap();
+    let span = certificate_span(&sim.world, sim.now).unwrap();
     let done = issue(&mut sim, disk(span));
     assert!(done.failed.is_none() && done.answers.is_empty(), "nobody keeps what a tenant has: {done:?}");
     let key = disk(span).key;
-    let shown = Certificate::first(&file(&sim, &key, "tls.crt")).unwrap();
+    let shown = Certificate::from_pem(&file(&sim, &key, "tls.crt")).unwrap();
     let signer = of(&sim, SERVER_SIGNER.0).unwrap();
     assert!(shown.is_from(&signer, &NAMES, sim.now) && !shown.is_clients(&signer, sim.now));
     assert!(!shown.is_from(&signer, &["cdi-upload-other.n.svc"], sim.now));
@@ -115,15 +115,18 @@ fn a_pod_gets_the_certificate_of_a_server_and_the_authorities_of_its_client() {
 #[test]
 fn nothing_is_signed_by_an_authority_that_was_not_looked_at() {
     let mut sim = begin();
-    let span = ready(&sim.world, sim.now).unwrap();
+    let span = certificate_span(&sim.world, sim.now).unwrap();
     for change in [
-        ForPod { until: after(span.until, SignedDuration::from_hours(48)), ..disk(span) },
-        ForPod { from: before(span.from, SignedDuration::from_secs(1)), ..disk(span) },
+        PodCertificateIssue {
+            until: saturating_add(span.until, SignedDuration::from_hours(48)),
+            ..disk(span)
+        },
+        PodCertificateIssue { from: saturating_sub(span.from, SignedDuration::from_secs(1)), ..disk(span) },
     ] {
         let (_, error) = issue(&mut sim, change).failed.unwrap();
         assert!(error.to_string().ends_with("contains another CA by now"), "{error}");
     }
-    sim.vanish(&disk(span).others());
+    sim.vanish(&disk(span).peer_bundle());
     assert!(issue(&mut sim, disk(span)).failed.is_some());
     assert!(!sim.objects.contains_key(&disk(span).key));
 }
@@ -133,13 +136,13 @@ fn for_weeks_every_pod_is_reached_for_as_long_as_it_waits() {
     let mut sim = begin();
     let mut pods = Vec::new();
     let mut waited = SignedDuration::ZERO;
-    let end = after(sim.now, SignedDuration::from_hours(14 * 24));
+    let end = saturating_add(sim.now, SignedDuration::from_hours(14 * 24));
     let mut authorities = std::collections::BTreeSet::new();
     while sim.now < end {
-        match ready(&sim.world, sim.now) {
+        match certificate_span(&sim.world, sim.now) {
             Some(span) => {
                 // One that is made just before an authority is replaced waits an hour less.
-                let least = after(sim.now, LONGEST - SignedDuration::from_hours(1));
+                let least = saturating_add(sim.now, LONGEST - SignedDuration::from_hours(1));
                 assert!(span.until >= least, "{span:?} at {}", sim.now);
                 pods.push(Made::now(&sim, span));
             }
@@ -150,12 +153,12 @@ fn for_weeks_every_pod_is_reached_for_as_long_as_it_waits() {
         }
         // Often, where something is about to happen; else in great steps.
         let again = decide(&sim.world, sim.now).again.unwrap();
-        let step = if ready(&sim.world, sim.now).is_some() {
+        let step = if certificate_span(&sim.world, sim.now).is_some() {
             SignedDuration::from_mins(50)
         } else {
             SignedDuration::from_secs(30)
         };
-        sim.now = again.min(after(sim.now, step));
+        sim.now = again.min(saturating_add(sim.now, step));
         pods.retain(|pod| pod.until > sim.now);
         assert!(pods.iter().all(|pod| pod.is_reached(&sim)), "at {}", sim.now);
         settle(&mut sim);
@@ -173,19 +176,19 @@ fn what_is_spoilt_is_made_again() {
     for chain in [&UPLOAD_SERVERS, &UPLOAD_CLIENTS] {
         let mut sim = begin();
         let (old, data) = (of(&sim, chain.secret).unwrap(), foreign(&sim, AUTHORITY));
-        sim.later(60);
+        sim.advance(60);
         sim.change(&Key::new(Kind::Secret, "kubevirt", chain.secret), json!({"data": data}));
-        assert_eq!(ready(&sim.world, sim.now), None, "{}", chain.secret);
+        assert_eq!(certificate_span(&sim.world, sim.now), None, "{}", chain.secret);
         settle(&mut sim);
         let new = of(&sim, chain.secret).unwrap();
         assert_ne!(new, old);
-        assert_eq!(chain.known(&sim.world, sim.now), [new, old]);
+        assert_eq!(chain.published_authorities(&sim.world, sim.now), [new, old]);
         // The one who shows what the old one signed is believed; who is to be believed by the new one waits.
         let waits = chain.secret == SERVER_SIGNER.0;
-        assert_eq!(ready(&sim.world, sim.now).is_none(), waits, "{}", chain.secret);
-        sim.later(120);
+        assert_eq!(certificate_span(&sim.world, sim.now).is_none(), waits, "{}", chain.secret);
+        sim.advance(120);
         settle(&mut sim);
-        assert!(ready(&sim.world, sim.now).is_some());
+        assert!(certificate_span(&sim.world, sim.now).is_some());
     }
     let mut sim = begin();
     for key in [
@@ -194,15 +197,15 @@ fn what_is_spoilt_is_made_again() {
         Key::new(Kind::Secret, "kubevirt", CLIENT_CERTIFICATE),
     ] {
         sim.vanish(&key);
-        assert_eq!(ready(&sim.world, sim.now), None, "{key}");
+        assert_eq!(certificate_span(&sim.world, sim.now), None, "{key}");
         settle(&mut sim);
-        assert!(ready(&sim.world, sim.now).is_some(), "{key}");
+        assert!(certificate_span(&sim.world, sim.now).is_some(), "{key}");
     }
     // The certificate of a server in the place of the client's.
     let data = foreign(&sim, cluster_model::servers::PROXY.secret);
-    sim.later(60);
+    sim.advance(60);
     sim.change(&Key::new(Kind::Secret, "kubevirt", CLIENT_CERTIFICATE), json!({"data": data}));
-    assert_eq!(ready(&sim.world, sim.now), None);
+    assert_eq!(certificate_span(&sim.world, sim.now), None);
     settle(&mut sim);
     assert_eq!(of(&sim, CLIENT_CERTIFICATE).unwrap().name.as_deref(), Some(CLIENT_NAME));
 }

@@ -103,7 +103,7 @@ fn an_import_of_another_owner_is_in_the_way_and_it_is_told_once() {
         let told = sim.reasons().iter().filter(|reason| *reason == "ErrResourceExists").count();
         assert_eq!((told, sim.warnings.len()), (1, 1), "{:?}", sim.told);
         assert_eq!(once(&mut sim).again, in_seconds(&sim, 60));
-        sim.later(60);
+        sim.advance(60);
         sim.settle();
     }
     assert!(!sim.objects.contains_key(&source()));
@@ -131,7 +131,7 @@ fn each_step_of_an_import_is_said_and_told_once() {
         sim.told.iter().filter(|(is, says)| is == reason && says == message).count()
     };
     for number in [1, 2] {
-        sim.later(24 * 3600);
+        sim.advance(24 * 3600);
         image_is(&mut sim, &cron(), Ok(&digest(number)));
         once(&mut sim);
         let current = json!([{"DataVolumeName": import_of(number).name, "Digest": digest(number)}]);
@@ -156,7 +156,7 @@ fn each_step_of_an_import_is_said_and_told_once() {
     assert_eq!(sim.warnings, [""; 0]);
     moves(&mut sim, 3);
     ends(&mut sim, 3, "Failed");
-    sim.later(3600);
+    sim.advance(3600);
     sim.settle();
     let why =
         format!("DataVolume {} failed: So it ended; delete it to start the import again", import_of(3).name);
@@ -223,7 +223,7 @@ fn an_import_that_cannot_be_made_is_said_and_tried_again_at_its_time() {
     let (_, reason, message) = sim.condition(&cron(), UP_TO_DATE).unwrap();
     assert!(reason == OUTDATED && message.ends_with("cannot be created: exceeded quota: small"), "{message}");
     assert_eq!(once(&mut sim).again, Some(retry));
-    sim.later(30);
+    sim.advance(30);
     sim.settle();
     assert_eq!(imports(&sim), [import_of(1)]);
     // What was refused of something else is no reason.

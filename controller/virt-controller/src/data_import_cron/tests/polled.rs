@@ -75,10 +75,10 @@ fn a_pvc_that_is_another_is_imported_at_the_time_of_the_schedule() {
     let desired = |sim: &Sim| sim.get(&cron())["metadata"]["annotations"][DESIRED_DIGEST].clone();
     assert_eq!(desired(&sim), "uid:0a1b2c3d-4e5f-6071");
     gold(&mut sim, "ffffffff-4e5f-6071");
-    sim.later(24 * 3600 - 1);
+    sim.advance(24 * 3600 - 1);
     sim.settle();
     assert_eq!(desired(&sim), "uid:0a1b2c3d-4e5f-6071", "before its time");
-    sim.later(1);
+    sim.advance(1);
     sim.settle();
     assert_eq!(desired(&sim), "uid:ffffffff-4e5f-6071");
 }

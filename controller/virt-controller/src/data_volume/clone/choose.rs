@@ -30,15 +30,15 @@ pub(in super::super) fn choose_way(
     let way = method::choose(request.world, request.namespace(), cloned, requested)?;
     let mut outcome = Outcome::default();
     if let (CloneMethod::Csi, Some(source)) = (&way, cloned.claim) {
-        outcome = outcome.then(require_no_writer(request, source)?);
+        outcome = outcome.after_status(require_no_writer(request, source)?);
     }
-    let mut annotations = vec![(CLONE_REQUEST, cloned.shown()), (CLONE_TYPE, way.name().to_owned())];
+    let mut annotations = vec![(CLONE_REQUEST, cloned.display_name()), (CLONE_TYPE, way.name().to_owned())];
     if let CloneMethod::Copy(why) = &way
         && !why.is_empty()
     {
         annotations.push((CLONE_FALLBACK, why.clone()));
     }
-    let outcome = outcome.condition(ConditionType::Cloning, "True", way.name(), &way.told());
+    let outcome = outcome.condition(ConditionType::Cloning, "True", way.name(), &way.description());
     Ok(ChosenWay { annotations, data_source: way.data_source(&cloned.name), outcome })
 }
 

@@ -38,7 +38,7 @@ impl CloneMethod {
     }
 
     /// Human-readable description, with the reason.
-    pub(in super::super) fn told(&self) -> String {
+    pub(in super::super) fn description(&self) -> String {
         match self {
             CloneMethod::Copy(why) if why.is_empty() => {
                 "two pods copy the disk, as its StorageProfile requests".to_owned()
@@ -88,12 +88,12 @@ pub(in super::super) fn choose(
         let snapshots = wanted.class.and_then(|class| storage_profile::snapshots(world, class));
         return match snapshots {
             Some(_) => Ok(CloneMethod::Snapshot),
-            None => Stop::waits(
+            None => Stop::wait(
                 "NoVolumeSnapshotClass",
                 format!(
                     "VolumeSnapshot {} cannot be restored: the StorageProfile of its StorageClass has no spec.snapshotClass, which \
                      names a VolumeSnapshotClass of the cluster",
-                    cloned.shown()
+                    cloned.display_name()
                 ),
             ),
         };

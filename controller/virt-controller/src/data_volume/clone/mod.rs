@@ -48,12 +48,12 @@ mod tests;
 pub(super) use choose::choose_way;
 pub(super) use method::CloneMethod;
 pub(crate) use permit::{FarClone, far_clone};
-pub(super) use serve::{Served, forget_client, is_needed, serve, take_away};
+pub(super) use serve::{SourcePodState, forget_client, is_needed, serve, take_away};
 pub(super) use source::{Cloned, Size, resolve};
 
 use super::claim_annotations::running;
 use super::external::misbound;
-use super::fill::{broke, done};
+use super::fill::{complete, retry_after_pod_end};
 use super::outcome::Outcome;
 use super::request::Request;
 use crate::volume_origin::{VolumeOrigin, volume_origin};
@@ -71,7 +71,7 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    fn waits<T>(reason: &'static str, message: impl Into<String>) -> Result<T, Stop> {
+    fn wait<T>(reason: &'static str, message: impl Into<String>) -> Result<T, Stop> {
         Err(Stop::Waits(reason, message.into()))
     }
 
@@ -81,20 +81,21 @@ impl Stop {
 }
 
 /// The clone does not go on.
-pub(super) fn stopped(request: &Request<'_>, stop: Stop) -> Outcome {
+pub(super) fn stop_outcome(request: &Request<'_>, stop: Stop) -> Outcome {
     match stop {
         Stop::Waits(reason, message) => {
             let is_new = running(&request.status).is_none_or(|said| said.reason.as_deref() != Some(reason));
-            let mut outcome = Outcome::default().stands(request, reason, &message).phase(Phase::Pending);
+            let mut outcome =
+                Outcome::default().wait_without_pod(request, reason, &message).phase(Phase::Pending);
             if is_new {
                 let is_warning = [IN_USE, reader::UNREAD, reader::STALLED].contains(&reason);
                 outcome = outcome.event(is_warning, reason, message);
             }
             // The end of a pod in another namespace, or a new key, does not touch this key.
-            request.now.checked_add(pause(request)).ok().into_iter().fold(outcome, Outcome::again)
+            request.now.checked_add(pause(request)).ok().into_iter().fold(outcome, Outcome::retry_at)
         }
         Stop::Never(reason, message) => {
-            Outcome::default().fails(request, reason, &message).and(end_copy(request))
+            Outcome::default().fail(request, reason, &message).and(end_copy(request))
         }
     }
 }
@@ -111,7 +112,7 @@ fn pause(request: &Request<'_>) -> SignedDuration {
 fn end_copy(request: &Request<'_>) -> Outcome {
     let Some(claim) = request.own_claim() else { return Outcome::default() };
     let pod = request.world.worker_for(claim, Work::Import).filter(|pod| !pod.has_ended());
-    Outcome::default().then(forget_client(claim)).deletes(pod)
+    Outcome::default().after_status(forget_client(claim)).deletes(pod)
 }
 
 /// The storage has made this PVC from its source, which may be gone since.
@@ -124,14 +125,18 @@ pub(super) fn is_made_by_storage(request: &Request<'_>, claim: &PersistentVolume
 }
 
 /// The storage makes the PVC from its source. It is complete when it is bound to the volume that was made.
-pub(super) fn populated(request: &Request<'_>, claim: &PersistentVolumeClaim, phase: Phase) -> Outcome {
+pub(super) fn follow_population(
+    request: &Request<'_>,
+    claim: &PersistentVolumeClaim,
+    phase: Phase,
+) -> Outcome {
     let name = super::claim_name(claim);
     let origin = volume_origin(request.world, claim);
     if let VolumeOrigin::Other(why) = &origin {
         return misbound(&format!("PVC {name} {why}"));
     }
     if claim.is_bound() && origin == VolumeOrigin::OfSource {
-        return done(request, claim, None, &api::job::Report::default());
+        return complete(request, claim, None, &api::job::Report::default());
     }
     let (kind, source) = claim
         .spec
@@ -139,16 +144,18 @@ pub(super) fn populated(request: &Request<'_>, claim: &PersistentVolumeClaim, ph
         .as_ref()
         .map_or_else(Default::default, |source| (source.kind.clone(), source.name.clone()));
     let message = format!("the storage creates PVC {name} from the {kind} {source}");
-    let outcome = Outcome::default().stands(request, "Pending", &message);
-    outcome.enters(phase, false, "CloneInProgress", message)
+    let outcome = Outcome::default().wait_without_pod(request, "Pending", &message);
+    outcome.enter_phase(phase, false, "CloneInProgress", message)
 }
 
 /// The source pod broke off, and is created again; the importer pod waits for it.
-pub(super) fn source_broke(request: &Request<'_>, served: Served<'_>) -> Outcome {
+pub(super) fn source_broke(request: &Request<'_>, served: SourcePodState<'_>) -> Outcome {
     match served {
-        Served::Broke(pod, reason, message, next) => broke(request, Some(pod), &reason, &message, next),
-        Served::Stopped(stop @ Stop::Never(..)) => stopped(request, stop),
-        Served::Ready | Served::Waits(..) | Served::Stopped(_) => Outcome::default(),
+        SourcePodState::Broke(pod, reason, message, next) => {
+            retry_after_pod_end(request, Some(pod), &reason, &message, next)
+        }
+        SourcePodState::Stopped(stop @ Stop::Never(..)) => stop_outcome(request, stop),
+        SourcePodState::Ready | SourcePodState::Waits(..) | SourcePodState::Stopped(_) => Outcome::default(),
     }
 }
 

@@ -31,7 +31,7 @@ use api::data_volume::DataVolume;
 use cluster_model::clones::{CLONE_TOKEN, RIGHT};
 use cluster_model::objects::{CDI_MUTATOR, World};
 use cluster_model::uploads::{PUBLIC_KEY, SIGNING_KEY};
-use cluster_model::webhooks::{Question, asks};
+use cluster_model::webhooks::{Question, has_webhook};
 use jiff::{SignedDuration, Timestamp};
 use serve::token::{CloneSourceKind, Cloned, PublicKey, TokenError, public_keys, verify_clone_of};
 
@@ -43,7 +43,7 @@ const DENIED: &str = "CloneNotPermitted";
 const FORGOTTEN: &str = "CloneTokenExpired";
 
 /// Checks that the creator of the DataVolume may clone the PVC of this namespace and name.
-pub(super) fn permitted(request: &Request<'_>, namespace: &str, name: &str) -> Result<(), Stop> {
+pub(super) fn check_permission(request: &Request<'_>, namespace: &str, name: &str) -> Result<(), Stop> {
     let meta = request.meta();
     let own = meta.namespace.as_deref().unwrap_or_default();
     if namespace == own {
@@ -51,7 +51,7 @@ pub(super) fn permitted(request: &Request<'_>, namespace: &str, name: &str) -> R
     }
     let (group, plural, part) = RIGHT;
     let denied = |why: String| {
-        Stop::waits(
+        Stop::wait(
             DENIED,
             format!(
                 "cloning a PVC of the namespace {namespace} needs the right to create {plural}/{part} ({group}) \
@@ -68,16 +68,16 @@ pub(super) fn permitted(request: &Request<'_>, namespace: &str, name: &str) -> R
     };
     let Some(keys) = keys(request.world) else {
         let message = "the public keys of clone tokens (ConfigMap cdi-api-signing-key) do not exist yet";
-        return Stop::waits(DENIED, message);
+        return Stop::wait(DENIED, message);
     };
-    match verified(request, CloneSourceKind::Claim, (namespace, name), &keys, token, made) {
+    match verify_token(request, CloneSourceKind::Claim, (namespace, name), &keys, token, made) {
         Ok(()) => Ok(()),
         Err(TokenError::BadSignature) => Err(forgotten()),
         Err(_) => match far_source(request).filter(|(home, _)| *home == namespace) {
             Some(source)
-                if verified(request, CloneSourceKind::DataSource, source, &keys, token, made).is_ok() =>
+                if verify_token(request, CloneSourceKind::DataSource, source, &keys, token, made).is_ok() =>
             {
-                match leads_to(request.world, source, name) {
+                match points_to(request.world, source, name) {
                     true => Ok(()),
                     false => denied(format!(
                         "DataSource {}/{}, which the token of this DataVolume ({CLONE_TOKEN}) is for, does not point \
@@ -109,13 +109,13 @@ pub(super) fn holds_token_of(request: &Request<'_>, source: (&str, &str)) -> Res
     else {
         return Ok(false);
     };
-    match verified(request, CloneSourceKind::DataSource, source, &keys, token, made) {
+    match verify_token(request, CloneSourceKind::DataSource, source, &keys, token, made) {
         Err(TokenError::BadSignature) => Err(forgotten()),
         verified => Ok(verified.is_ok()),
     }
 }
 
-fn verified(
+fn verify_token(
     request: &Request<'_>,
     named: CloneSourceKind,
     source: (&str, &str),
@@ -147,8 +147,8 @@ pub(crate) fn far_clone<'a>(
     let own = volume.metadata.namespace.as_deref()?;
     let request = Request::of_volume(world, volume, now);
     let claim = request.own_claim()?;
-    let (namespace, name) = source::noted(claim).filter(|(namespace, _)| *namespace != own)?;
-    permitted(&request, namespace, name).ok()?;
+    let (namespace, name) = source::recorded_source(claim).filter(|(namespace, _)| *namespace != own)?;
+    check_permission(&request, namespace, name).ok()?;
     Some(FarClone { request, namespace, name })
 }
 
@@ -187,7 +187,7 @@ fn forgotten() -> Stop {
 }
 
 /// True if a DataSource points to the PVC of this name in its own namespace.
-fn leads_to(world: &World, (home, source): (&str, &str), name: &str) -> bool {
+fn points_to(world: &World, (home, source): (&str, &str), name: &str) -> bool {
     let pvc = data_source::resolved(world, home, source).ok().and_then(|source| source.pvc.as_ref());
     pvc.is_some_and(|pvc| pvc.name == name && (pvc.namespace.is_empty() || pvc.namespace == home))
 }
@@ -195,7 +195,8 @@ fn leads_to(world: &World, (home, source): (&str, &str), name: &str) -> bool {
 /// True if virt-api's webhook was asked about objects that were created at this time.
 fn is_asked(world: &World, made: Timestamp) -> bool {
     let hook = world.mutating_webhooks.get("", CDI_MUTATOR);
-    let hook = hook.filter(|hook| asks(&hook.object, Question::FillDataVolume, &world.facts.namespace));
+    let hook =
+        hook.filter(|hook| has_webhook(&hook.object, Question::FillDataVolume, &world.facts.namespace));
     let since = hook.and_then(|hook| time(hook.meta.creation_timestamp.as_deref()));
     let since = since.and_then(|since| since.checked_add(SPREAD).ok());
     since.is_some_and(|since| since <= made)

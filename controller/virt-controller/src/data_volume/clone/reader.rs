@@ -48,7 +48,7 @@ const STILL_AT_MOST: SignedDuration = SignedDuration::from_hours(2);
 const PAUSE: (i64, i64) = (60, 3600);
 
 /// A source pod that is waited for, or whose reader is.
-struct Awaited {
+struct AwaitedEvent {
     until: Timestamp,
     /// Reason and message if the wait is in vain.
     reason: &'static str,
@@ -56,20 +56,20 @@ struct Awaited {
 }
 
 /// Continues while the source pod of the clone into this PVC has a reader, or has not waited for long.
-pub(super) fn is_read(
+pub(super) fn check_reader(
     request: &Request<'_>,
     target: &PersistentVolumeClaim,
     source: &PersistentVolumeClaim,
 ) -> (Outcome, Result<(), Stop>) {
-    if let Some((reason, message, until)) = is_let_go_until(request) {
+    if let Some((reason, message, until)) = pause_after_deletion(request) {
         return match until > request.now {
             true => let_go_until(request, target, reason, message, until),
             false => (Outcome::default(), Ok(())),
         };
     }
-    let Some(awaited) = awaited(request, target, source) else { return (Outcome::default(), Ok(())) };
+    let Some(awaited) = awaited_event(request, target, source) else { return (Outcome::default(), Ok(())) };
     if awaited.until > request.now {
-        return (Outcome::default().again(awaited.until), Ok(()));
+        return (Outcome::default().retry_at(awaited.until), Ok(()));
     }
     let count = request.status.restart_count.unwrap_or(0).max(0).saturating_add(1);
     let until = after_pause(count, request.now);
@@ -91,15 +91,17 @@ fn let_go_until(
     until: Timestamp,
 ) -> (Outcome, Result<(), Stop>) {
     let importer = request.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended());
-    (Outcome::default().deletes(importer).again(until), Stop::waits(reason, message))
+    (Outcome::default().deletes(importer).retry_at(until), Stop::wait(reason, message))
 }
 
 /// Reason and message of the last deletion of a source pod, and the end of the pause before the next one.
-fn is_let_go_until(request: &Request<'_>) -> Option<(&'static str, String, Timestamp)> {
+fn pause_after_deletion(request: &Request<'_>) -> Option<(&'static str, String, Timestamp)> {
     let said = running(&request.status)?;
     let reason = [UNREAD, STALLED].into_iter().find(|reason| said.reason.as_deref() == Some(*reason))?;
-    let until =
-        after_pause(request.status.restart_count.unwrap_or(0), past(request, said.last_check_time.as_ref())?);
+    let until = after_pause(
+        request.status.restart_count.unwrap_or(0),
+        parse_past_time(request, said.last_check_time.as_ref())?,
+    );
     Some((reason, said.message.clone().unwrap_or_default(), until))
 }
 
@@ -111,11 +113,11 @@ fn after_pause(count: i64, since: Timestamp) -> Timestamp {
 }
 
 /// The event that the source pod waits for: to be ready, a reader, or progress of the reader.
-fn awaited(
+fn awaited_event(
     request: &Request<'_>,
     target: &PersistentVolumeClaim,
     source: &PersistentVolumeClaim,
-) -> Option<Awaited> {
+) -> Option<AwaitedEvent> {
     let uid = target.meta.uid.as_deref().unwrap_or_default();
     let namespace = source.meta.namespace.as_deref().unwrap_or_default();
     let pod = request.world.pods.get(namespace, &names::cloner(uid))?;
@@ -134,7 +136,7 @@ fn awaited(
             names::cloner(uid),
             minutes(STARTS)
         );
-        return Some(Awaited {
+        return Some(AwaitedEvent {
             until: after(since.map_or(made, |since| since.max(made)), STARTS),
             reason: UNREAD,
             why,
@@ -142,7 +144,7 @@ fn awaited(
     }
     let reader = request.world.worker_for(target, Work::Import);
     if let Some(reader) = reader.filter(|reader| has_run(reader)) {
-        return still(request, pod, reader);
+        return awaited_progress(request, pod, reader);
     }
     let ready = since?;
     let ended = last_reader_ended(request).filter(|ended| *ended > ready);
@@ -154,11 +156,11 @@ fn awaited(
         minutes(IDLE)
     );
     let until = after(since, IDLE);
-    Some(Awaited { until: sent.map_or(until, |sent| sent.min(until)), reason: UNREAD, why })
+    Some(AwaitedEvent { until: sent.map_or(until, |sent| sent.min(until)), reason: UNREAD, why })
 }
 
 /// A reader that runs has to read.
-fn still(request: &Request<'_>, source: &Pod, reader: &Pod) -> Option<Awaited> {
+fn awaited_progress(request: &Request<'_>, source: &Pod, reader: &Pod) -> Option<AwaitedEvent> {
     let container = reader.container(Work::Import.container());
     if reader.is_going() || !container.is_some_and(|container| container.running) {
         return None;
@@ -173,17 +175,17 @@ fn still(request: &Request<'_>, source: &Pod, reader: &Pod) -> Option<Awaited> {
         reader.meta.name.as_deref().unwrap_or_default(),
         minutes(STILL)
     );
-    Some(Awaited { until: after(counts, STILL).min(after(sent, STILL_AT_MOST)), reason: STALLED, why })
+    Some(AwaitedEvent { until: after(counts, STILL).min(after(sent, STILL_AT_MOST)), reason: STALLED, why })
 }
 
 /// The time at which the last importer pod ended, if one ran: the condition Running changed then.
 fn last_reader_ended(request: &Request<'_>) -> Option<Timestamp> {
     let said = running(&request.status).filter(|said| said.status == "False")?;
-    past(request, said.last_transition_time.as_ref())
+    parse_past_time(request, said.last_transition_time.as_ref())
 }
 
 /// Time from a status, unless it is in the future.
-fn past(request: &Request<'_>, said: Option<&String>) -> Option<Timestamp> {
+fn parse_past_time(request: &Request<'_>, said: Option<&String>) -> Option<Timestamp> {
     said?.parse().ok().filter(|time| *time <= request.now)
 }
 

@@ -24,16 +24,16 @@
 use super::super::fill::not_running_since;
 use super::super::outcome::Outcome;
 use super::super::request::Request;
-use super::super::upload::{certified, deadline, end};
+use super::super::upload::{certified, deadline, serving_until};
 use super::super::users::user;
 use super::super::worker::{self, Worker};
 use super::super::{claim_annotations, claim_name};
-use super::permit::permitted;
+use super::permit::check_permission;
 use super::{Cloned, IN_USE, Stop, pod};
 use crate::certificates::uploads::Span;
 use api::data_volume::{Phase, Status};
 use cluster_model::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
-use cluster_model::issue::{ForPod, Holder};
+use cluster_model::issue::{Holder, PodCertificateIssue};
 use cluster_model::objects::{
     Attempt, IndexKey, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, names, owner,
 };
@@ -51,7 +51,7 @@ const DEVICE: SignedDuration = SignedDuration::from_hours(23);
 const TOO_LONG: &str = "CloneTooLong";
 
 /// The state of the source pod.
-pub(in super::super) enum Served<'a> {
+pub(in super::super) enum SourcePodState<'a> {
     /// The source pod serves the disk.
     Ready,
     /// The pod does not answer yet: reason and message.
@@ -76,7 +76,7 @@ pub(super) fn is_source_pod(
         && owner == source.meta.uid.as_deref()
         && pod.meta.namespace == source.meta.namespace
         && of_target == target.meta.uid.as_deref()
-        && pod.serves() == Some((at.0.as_str(), at.1.as_str()))
+        && pod.clone_target() == Some((at.0.as_str(), at.1.as_str()))
 }
 
 /// State of the source pod of a copy, and the outcome of the steps for it.
@@ -84,11 +84,11 @@ pub(in super::super) fn serve<'a>(
     request: &Request<'a>,
     cloned: &Cloned<'a>,
     target: &'a PersistentVolumeClaim,
-) -> (Served<'a>, Outcome) {
+) -> (SourcePodState<'a>, Outcome) {
     let unchanged = |served| (served, Outcome::default());
     let Some(source) = cloned.claim else {
         let message = "there is no source to clone".to_owned();
-        return unchanged(Served::Waits("Pending".to_owned(), message));
+        return unchanged(SourcePodState::Waits("Pending".to_owned(), message));
     };
     let name = names::cloner(target.meta.uid.as_deref().unwrap_or_default());
     let Some(found) = request.world.pods.get(&cloned.namespace, &name) else {
@@ -99,43 +99,47 @@ pub(in super::super) fn serve<'a>(
             "pod {}/{name} exists already, and does not serve this clone: wait until it is gone",
             cloned.namespace
         );
-        return unchanged(Served::Waits("ErrStartingPod".to_owned(), message));
+        return unchanged(SourcePodState::Waits("ErrStartingPod".to_owned(), message));
     }
     // A VMI and the source pod were made at once. Not a byte was copied yet, so the VMI goes first.
     let has_begun = request.world.worker_for(target, Work::Import).is_some();
     if !has_begun && let Some(stop) = in_use(request, source) {
-        return (Served::Stopped(stop), Outcome::default().deletes(Some(found)));
+        return (SourcePodState::Stopped(stop), Outcome::default().deletes(Some(found)));
     }
     let seen = not_running_since(request);
     let shown = format!("the source pod {}/{name}", cloned.namespace);
-    let waits = |reason: &str, message: &str| Served::Waits(reason.to_owned(), format!("{shown}: {message}"));
-    match worker::look(request.world, Some(found), Work::Serve, None, seen, request.now) {
+    let waits =
+        |reason: &str, message: &str| SourcePodState::Waits(reason.to_owned(), format!("{shown}: {message}"));
+    match worker::observe(request.world, Some(found), Work::Serve, None, seen, request.now) {
         Worker::None => unchanged(waits("Pending", "there is none")),
         Worker::Waits(reason, message) => {
             let outcome = match found.is_going() {
                 true => Outcome::default(),
-                false => reach(request, target, found).1,
+                false => publish_address(request, target, found).1,
             };
             (waits(&reason, &message), outcome)
         }
         Worker::Runs(_) => {
-            let (is_known, outcome) = reach(request, target, found);
+            let (is_known, outcome) = publish_address(request, target, found);
             let container = found.container(Work::Serve.container());
             let is_ready = is_known && container.is_some_and(|container| container.ready);
-            let served =
-                if is_ready { Served::Ready } else { waits("Pending", "it runs, and is not ready yet") };
+            let served = if is_ready {
+                SourcePodState::Ready
+            } else {
+                waits("Pending", "it runs, and is not ready yet")
+            };
             (served, outcome)
         }
         Worker::Failed(report) => {
-            let message = format!("PVC {} cannot be read: {}", cloned.shown(), report.message);
-            unchanged(Served::Stopped(Stop::Never("CloneFailed", message)))
+            let message = format!("PVC {} cannot be read: {}", cloned.display_name(), report.message);
+            unchanged(SourcePodState::Stopped(Stop::Never("CloneFailed", message)))
         }
         Worker::Broke(reason, message, next) => {
-            unchanged(Served::Broke(found, reason, format!("{shown}: {message}"), next))
+            unchanged(SourcePodState::Broke(found, reason, format!("{shown}: {message}"), next))
         }
         // The certificates of the source pod and of the importer pod end.
         Worker::Done(_) | Worker::Late(_) if had_its_time(request, target, found) => {
-            unchanged(Served::Stopped(Stop::Never(TOO_LONG, too_long(cloned, target))))
+            unchanged(SourcePodState::Stopped(Stop::Never(TOO_LONG, too_long(cloned, target))))
         }
         Worker::Done(_) | Worker::Late(_) => {
             let importer = request.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended());
@@ -151,29 +155,31 @@ fn begin_to_serve<'a>(
     source: &'a PersistentVolumeClaim,
     target: &'a PersistentVolumeClaim,
     name: &str,
-) -> (Served<'a>, Outcome) {
+) -> (SourcePodState<'a>, Outcome) {
     let namespace = source.meta.namespace.clone().unwrap_or_default();
     // The right is checked for each source pod, regardless of earlier ones.
-    let stop = permitted(request, &namespace, claim_name(source))
+    let stop = check_permission(request, &namespace, claim_name(source))
         .err()
         .or_else(|| in_use(request, source))
-        .or_else(|| is_crowded(request.world, source, target.meta.namespace.as_deref().unwrap_or_default()));
+        .or_else(|| {
+            wait_if_crowded(request.world, source, target.meta.namespace.as_deref().unwrap_or_default())
+        });
     if let Some(stop) = stop {
-        return (Served::Stopped(stop), Outcome::default());
+        return (SourcePodState::Stopped(stop), Outcome::default());
     }
     // At the last check, a pod of another owner wrote to the source.
     let failed = request.world.failures.get(&request.key());
     let used = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
-    let used = used.map(|failed| Served::Stopped(Stop::Waits(IN_USE, failed.message.clone())));
+    let used = used.map(|failed| SourcePodState::Stopped(Stop::Waits(IN_USE, failed.message.clone())));
     if let Some(failed) = failed.filter(|failed| failed.retry > request.now) {
-        let refused = || Served::Waits("ErrStartingPod".to_owned(), failed.message.clone());
-        return (used.unwrap_or_else(refused), Outcome::default().again(failed.retry));
+        let refused = || SourcePodState::Waits("ErrStartingPod".to_owned(), failed.message.clone());
+        return (used.unwrap_or_else(refused), Outcome::default().retry_at(failed.retry));
     }
     let span = match certified(request, target) {
         Ok(span) => span,
         Err(outcome) => {
             let message = "the authorities do not exist yet".to_owned();
-            return (Served::Waits("CertificatesPending".to_owned(), message), *outcome);
+            return (SourcePodState::Waits("CertificatesPending".to_owned(), message), *outcome);
         }
     };
     let input = pod::SourcePodInput {
@@ -181,14 +187,18 @@ fn begin_to_serve<'a>(
         source,
         target: &target.meta,
         attempt: request.status.restart_count.unwrap_or(0),
-        deadline: if target.is_block() { end(&span) } else { deadline(&span, request.now) },
+        deadline: if target.is_block() { serving_until(&span) } else { deadline(&span, request.now) },
     };
     let mut plan = Plan::default();
     plan.unused(&source.meta);
     plan.create(Key::new(Kind::Pod, &*namespace, name), pod::pod(name, &input));
-    let made =
-        || Served::Waits("Pending".to_owned(), format!("the source pod {namespace}/{name} is being created"));
-    (used.unwrap_or_else(made), Outcome::default().then(plan))
+    let made = || {
+        SourcePodState::Waits(
+            "Pending".to_owned(),
+            format!("the source pod {namespace}/{name} is being created"),
+        )
+    };
+    (used.unwrap_or_else(made), Outcome::default().after_status(plan))
 }
 
 /// The importer pod of a device ran beside this source pod for as long as any can.
@@ -205,7 +215,7 @@ fn too_long(cloned: &Cloned<'_>, target: &PersistentVolumeClaim) -> String {
         "PVC {} was read for {} hours, as long as a certificate is valid, and the device of PVC {} is not complete: \
          only a clone into a file system can be continued; clone into a PVC with volumeMode Filesystem, or have the \
          CSI driver clone it (cloneStrategy: csi-clone in the StorageProfile)",
-        cloned.shown(),
+        cloned.display_name(),
         DEVICE.as_hours(),
         claim_name(target)
     )
@@ -220,14 +230,14 @@ pub(super) fn in_use(request: &Request<'_>, source: &PersistentVolumeClaim) -> O
 }
 
 /// Makes known how the pod is reached, and by which client. True where that was done before.
-fn reach(request: &Request<'_>, target: &PersistentVolumeClaim, pod: &Pod) -> (bool, Outcome) {
+fn publish_address(request: &Request<'_>, target: &PersistentVolumeClaim, pod: &Pod) -> (bool, Outcome) {
     let noted = target.meta.annotations.get(CLONE_SOURCE_UID);
     if noted.is_some() && noted == pod.meta.uid.as_ref() {
         return (true, Outcome::default());
     }
     let failed = request.world.failures.get(&request.key()).filter(|failed| failed.retry > request.now);
     if let Some(failed) = failed {
-        return (false, Outcome::default().again(failed.retry));
+        return (false, Outcome::default().retry_at(failed.retry));
     }
     let span = match certified(request, target) {
         Ok(span) => span,
@@ -239,16 +249,17 @@ fn reach(request: &Request<'_>, target: &PersistentVolumeClaim, pod: &Pod) -> (b
     let mut should = target.meta.annotations.clone();
     should.insert(CLONE_SOURCE_POD.to_owned(), name);
     should.insert(CLONE_SOURCE_UID.to_owned(), pod.meta.uid.clone().unwrap_or(uid));
-    (false, Outcome::default().then(known).then(claim_annotations::write(target, &should)))
+    (false, Outcome::default().after_status(known).after_status(claim_annotations::write(target, &should)))
 }
 
 /// The reason to wait where the clones that read from the source leave no place for one into the namespace `own`.
-fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Option<Stop> {
-    let owned = world.marked(&IndexKey::Owner(source.meta.uid.clone()?)).filter(|key| key.kind == Kind::Pod);
+fn wait_if_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Option<Stop> {
+    let owned =
+        world.indexed_by(&IndexKey::Owner(source.meta.uid.clone()?)).filter(|key| key.kind == Kind::Pod);
     let pods = owned.filter_map(|key| world.pods.get(&key.namespace, &key.name));
     let targets = pods
         .filter(|pod| pod.meta.namespace == source.meta.namespace && !pod.has_ended())
-        .filter_map(|pod| Some(pod.serves()?.0));
+        .filter_map(|pod| Some(pod.clone_target()?.0));
     let targets: Vec<&str> = targets.collect();
     let taken = targets.iter().filter(|target| **target == own).count();
     if taken < PLACES.saturating_sub(targets.len()) {
@@ -267,13 +278,13 @@ fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Optio
 /// pod by the garbage collector. While those of an earlier pod exist, nothing is created.
 fn made_known(pod: &Pod, target: &PersistentVolumeClaim, span: &Span, installation: &str) -> Plan {
     let mut plan = Plan::default();
-    let (namespace, name) = at(pod);
+    let (namespace, name) = namespaced_name(pod);
     let mut of_pod = owner::reference(Kind::Pod, &pod.meta);
     // `blockOwnerDeletion` needs the right to update the owner.
     of_pod["blockOwnerDeletion"] = json!(false);
     let uid = target.meta.uid.clone().unwrap_or_default();
     let labels = pod::labels(&uid, &name);
-    let issue = |key: Key, owner: Value, holder: Holder| ForPod {
+    let issue = |key: Key, owner: Value, holder: Holder| PodCertificateIssue {
         key,
         installation: installation.to_owned(),
         owner,
@@ -342,7 +353,7 @@ pub(in super::super) fn take_away(pod: &Pod) -> Plan {
     plan
 }
 
-fn at(pod: &Pod) -> (String, String) {
+fn namespaced_name(pod: &Pod) -> (String, String) {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     (text(&pod.meta.namespace), text(&pod.meta.name))
 }

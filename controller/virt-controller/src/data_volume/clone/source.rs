@@ -20,7 +20,7 @@ use super::super::request::Request;
 use super::super::size::Overhead;
 use super::super::{NOT_SERVED, claim_annotations};
 use super::method::{self, CloneMethod};
-use super::permit::{far_source, holds_token_of, permitted};
+use super::permit::{check_permission, far_source, holds_token_of};
 use super::{CLAIM, Stop, reader};
 use crate::data_source;
 use api::data_volume::{ConditionType, Phase, PvcSource};
@@ -74,7 +74,7 @@ impl<'a> Cloned<'a> {
     }
 
     /// The source by its namespace and name.
-    pub(in super::super) fn shown(&self) -> String {
+    pub(in super::super) fn display_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 }
@@ -105,7 +105,7 @@ pub(in super::super) fn resolve<'a>(request: &Request<'a>) -> (Outcome, Result<O
         outcome = outcome.and(note_anew(request, claim, &format!("{namespace}/{name}")));
     }
     if let Some(claim) = claim {
-        let (read, goes_on) = reader::is_read(request, claim, source);
+        let (read, goes_on) = reader::check_reader(request, claim, source);
         outcome = outcome.and(read);
         if let Err(stop) = goes_on {
             return (outcome, Err(stop));
@@ -138,7 +138,7 @@ fn permitted_source<'a>(
         None => false,
     };
     let veil = if may_know { None } else { far.clone() };
-    let (namespace, name) = match named(request, noted_on).map_err(|stop| over(&veil, stop))? {
+    let (namespace, name) = match source_in_spec(request, noted_on).map_err(|stop| over(&veil, stop))? {
         NamedSource::Claim(namespace, name) => (namespace, name),
         NamedSource::Snapshot(namespace, name) => {
             let cloned = method::snapshot(request.namespace(), namespace, name);
@@ -148,9 +148,9 @@ fn permitted_source<'a>(
     // A source that is served already was permitted when its source pod was made.
     let is_served = claim.is_some_and(|claim| is_served(request, claim, &namespace, &name));
     if !is_served {
-        permitted(request, &namespace, &name).map_err(|stop| over(&far, stop))?;
+        check_permission(request, &namespace, &name).map_err(|stop| over(&far, stop))?;
     }
-    let source = ready(request, &namespace, &name, claim)?;
+    let source = check_source(request, &namespace, &name, claim)?;
     Ok(PermittedSource::Claim(namespace, name, source))
 }
 
@@ -160,7 +160,7 @@ fn permitted_source<'a>(
 fn far_message(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Option<String> {
     let (home, source) = far_source(request)?;
     let (group, plural, part) = clones::RIGHT;
-    claim.and_then(noted).is_none().then(|| {
+    claim.and_then(recorded_source).is_none().then(|| {
         format!(
             "DataSource {home}/{source} is not ready, or the author of this DataVolume may not clone the PVC that it \
              points to: when it is ready, let a user who may create {plural}/{part} ({group}) in the namespace of \
@@ -170,7 +170,7 @@ fn far_message(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> 
 }
 
 /// The source that the spec names.
-fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result<NamedSource, Stop> {
+fn source_in_spec(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result<NamedSource, Stop> {
     let spec = &request.volume.spec;
     let own = request.namespace().to_owned();
     let within =
@@ -185,7 +185,7 @@ fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result
             (None, None) => Stop::never(NOT_SERVED, "spec.source names no PVC"),
         };
     }
-    if let Some((namespace, name)) = claim.and_then(noted) {
+    if let Some((namespace, name)) = claim.and_then(recorded_source) {
         return Ok(NamedSource::Claim(namespace.to_owned(), name.to_owned()));
     }
     let Some(named) = &spec.source_ref else {
@@ -211,14 +211,14 @@ fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result
     };
     let (word, sentence) = why;
     let message = format!("DataSource {home}/{} is not ready ({word}: {sentence})", named.name);
-    Stop::waits(NO_DATA_SOURCE, message)
+    Stop::wait(NO_DATA_SOURCE, message)
 }
 
 /// True if the recorded source is gone and nothing of it was copied, so that the DataSource is resolved
 /// again. Not for a clone by the storage, which cannot change its source.
 fn is_left(request: &Request<'_>, target: &PersistentVolumeClaim) -> bool {
     let refers = request.volume.spec.source_ref.is_some() && request.volume.spec.source.is_none();
-    let Some((namespace, name)) = noted(target).filter(|_| refers) else { return false };
+    let Some((namespace, name)) = recorded_source(target).filter(|_| refers) else { return false };
     matches!(method::of_claim(target), CloneMethod::Copy(_))
         && source(request, namespace, name, Some(target)).is_none()
         && !has_copied(request, target)
@@ -232,7 +232,7 @@ fn note_anew(request: &Request<'_>, target: &PersistentVolumeClaim, source: &str
     let mut should = target.meta.annotations.clone();
     should.insert(CLONE_REQUEST.to_owned(), source.to_owned());
     Outcome::default()
-        .first(claim_annotations::write(target, &should))
+        .before_status(claim_annotations::write(target, &should))
         .deletes(request.world.worker_for(target, Work::Import))
         .event(
             false,
@@ -273,7 +273,7 @@ fn source<'a>(
 }
 
 /// The source, where it can be cloned now. `target`: the PVC of its clone.
-fn ready<'a>(
+fn check_source<'a>(
     request: &Request<'a>,
     namespace: &str,
     name: &str,
@@ -283,7 +283,7 @@ fn ready<'a>(
     let Some(source) = source(request, namespace, name, target) else {
         return match target.is_some_and(|target| has_copied(request, target)) {
             true => Stop::never("CloneSourceGone", format!("PVC {shown} was deleted while it was cloned")),
-            false => Stop::waits(
+            false => Stop::wait(
                 "CloneSourceNotFound",
                 format!("{CLAIM} {shown}, which is to be cloned, does not exist"),
             ),
@@ -297,18 +297,18 @@ fn ready<'a>(
         return Stop::never(NOT_SERVED, message);
     }
     if !source.is_bound() {
-        return Stop::waits(
+        return Stop::wait(
             "CloneSourceNotReady",
             format!("PVC {shown}, which is to be cloned, has no volume yet"),
         );
     }
     if let Err((reason, message)) = data_source::check_disk(request.world, namespace, name) {
         let message = format!("PVC {shown}, which is to be cloned, is not filled yet ({reason}: {message})");
-        return Stop::waits("CloneSourceNotReady", message);
+        return Stop::wait("CloneSourceNotReady", message);
     }
     let filled_by = request.world.worker_of(source).filter(|pod| !pod.has_ended());
     if filled_by.is_some() {
-        return Stop::waits(
+        return Stop::wait(
             "CloneSourceNotReady",
             format!("a pod still writes to PVC {shown}, which is to be cloned"),
         );
@@ -325,6 +325,6 @@ fn is_served(request: &Request<'_>, claim: &PersistentVolumeClaim, namespace: &s
 }
 
 /// The source in the annotation of the PVC, where the DataSource led when the PVC was made.
-pub(super) fn noted(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
+pub(super) fn recorded_source(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
     names::namespaced(claim.meta.annotations.get(CLONE_REQUEST)?)
 }

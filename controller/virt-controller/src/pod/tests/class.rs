@@ -85,7 +85,8 @@ fn huge_pages_are_mounted_where_the_launcher_looks() {
 fn limits_that_a_quota_counts_are_filled_in_where_nobody_says_them() {
     let of = |resources: Value, cpu, memory| {
         let domain = json!({"cpu": {"cores": 2}, "memory": {"guest": "64Mi"}, "resources": resources});
-        let pod = limited(json!({"spec": {"domain": domain}}), json!({}), true, Automatic { cpu, memory });
+        let pod =
+            limited(json!({"spec": {"domain": domain}}), json!({}), true, AutomaticLimits { cpu, memory });
         pod["spec"]["containers"][0]["resources"].clone()
     };
     let bytes = |amount: &Value| amount.as_str().unwrap().parse::<u64>().unwrap();

@@ -33,11 +33,11 @@ impl Leader {
     }
 
     fn begin(mut sim: Sim, owner: Key, members: [Key; 3]) -> Leader {
-        let control = Controller::begin(&mut sim, 1).control;
+        let control = Controller::start(&mut sim, 1).control;
         sim.change(&owner, json!({"spec": {"replicas": 2}}));
         let mut leader = Leader { sim, control, owner, members };
         let owner = leader.sim.get(&leader.owner).clone();
-        leader.control.see(WatchMessage::Changed(leader.owner.kind, owner), leader.sim.now);
+        leader.control.handle_watch(WatchMessage::Changed(leader.owner.kind, owner), leader.sim.now);
         leader
     }
 
@@ -50,7 +50,7 @@ impl Leader {
                 condition["status"] = json!(if is_ready { "True" } else { "False" });
             }
         }
-        self.control.see(WatchMessage::Changed(kind, object), self.sim.now);
+        self.control.handle_watch(WatchMessage::Changed(kind, object), self.sim.now);
     }
 
     /// The next plan of the owner.
@@ -72,14 +72,14 @@ impl Leader {
         assert_eq!(done.failed.is_some(), breaks.is_some());
         self.hears(&before[0], false);
         self.hears(&before[2], true);
-        self.control.done(self.owner.clone(), done, self.sim.now);
+        self.control.finish_plan(self.owner.clone(), done, self.sim.now);
         // A watch is late.
         self.hears(&before[2], true);
         for _ in 0..5 {
-            self.sim.later(60);
+            self.sim.advance(60);
             let Some(plan) = self.plan() else { continue };
             let done = door::carry_out(&mut self.sim, plan);
-            self.control.done(self.owner.clone(), done, self.sim.now);
+            self.control.finish_plan(self.owner.clone(), done, self.sim.now);
             self.hears(&before[2], true);
         }
         let is_going = |key: &Key| self.sim.objects.get(key).is_none_or(crate::sim::is_going);

@@ -28,7 +28,7 @@ fn a_vm_that_runs_is_kept_whatever_its_status_says() {
         for _ in 0..3 {
             sees(&mut sim, 10 * 60);
             assert!(!deletes(&sim, &pool), "{status}");
-            sim.later(10 * 60);
+            sim.advance(10 * 60);
         }
         sim.settle();
         assert!(!crate::sim::is_going(sim.get(&vm_key(0))), "{status}");
@@ -49,7 +49,7 @@ fn a_vm_whose_pod_runs_is_kept_whatever_its_vmi_says() {
     sim.pod_runs(&pod, "node1");
     sees(&mut sim, 10 * 60);
     sees(&mut sim, 10 * 60);
-    sim.later(10 * 60);
+    sim.advance(10 * 60);
     assert!(!deletes(&sim, &pool));
 }
 
@@ -61,7 +61,7 @@ fn a_vm_is_kept_where_a_clock_jumps() {
     sees(&mut sim, 60);
     sim.settle();
     assert!(sim.get(&vm_key(0))["metadata"]["annotations"][api::pool::FAILING_SINCE].is_string());
-    sim.later(10 * 60);
+    sim.advance(10 * 60);
     sees(&mut sim, 0);
     sim.settle();
     assert!(!deletes(&sim, &pool));
@@ -80,7 +80,7 @@ fn a_failure_that_ended_does_not_count() {
         sim.settle();
         sees(&mut sim, 4 * 60);
         sim.settle();
-        sim.later(4 * 60);
+        sim.advance(4 * 60);
         assert!(!deletes(&sim, &pool));
         let pod = sim.pod_of(&run_key(0)).unwrap();
         sim.change(&pod, json!({"status": {"containerStatuses": []}}));
@@ -97,7 +97,7 @@ fn a_vm_that_begins_to_run_meanwhile_is_kept() {
         sim.settle();
         sees(&mut sim, 10 * 60);
         sim.settle();
-        sim.later(10 * 60);
+        sim.advance(10 * 60);
         let plan = crate::decide(&sim.world, &pool, sim.now);
         if begins {
             sim.change(&run_key(0), json!({"status": {"conditions": []}}));

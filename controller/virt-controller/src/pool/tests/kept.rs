@@ -56,7 +56,7 @@ fn a_vm_that_the_server_refuses_is_told_and_tried_again_at_its_time() {
         Some(("True".to_owned(), "FailedScaleOut".to_owned(), message))
     );
     assert_eq!(crate::decide(&sim.world, &key, sim.now).again, Some(retry));
-    sim.later(30);
+    sim.advance(30);
     sim.settle();
     assert_eq!(names(&sim), ["web-0"]);
 }

@@ -56,7 +56,7 @@ fn a_vmi_that_was_refused_is_made_at_its_time_and_a_disk_is_no_reason_to_wait() 
         assert!(sim.condition(&vm, "Failure").unwrap().2.contains("exceeded quota: small"));
         if kind == Kind::VirtualMachineInstance {
             assert_eq!(crate::decide(&sim.world, &vm, sim.now).again, Some(retry));
-            sim.later(30);
+            sim.advance(30);
             sim.settle();
             assert!(sim.objects.contains_key(&vmi));
         }
@@ -84,7 +84,7 @@ fn vmis(sim: &Sim) -> Vec<String> {
 
 fn replicas(sim: &mut Sim, set: &Key, count: usize) {
     sim.change(set, json!({"spec": {"replicas": count}}));
-    sim.later(5);
+    sim.advance(5);
     sim.settle();
 }
 
@@ -120,7 +120,7 @@ fn a_replica_set_does_a_few_things_at_a_time_and_the_rest_then() {
     assert_eq!(one_round(&mut sim, &set), (AT_ONCE, 0));
     assert_eq!(one_round(&mut sim, &set), (2, 0));
     assert_eq!(one_round(&mut sim, &set), (0, 0));
-    sim.later(10);
+    sim.advance(10);
     for name in vmis(&sim) {
         let vmi = Key::new(Kind::VirtualMachineInstance, "n", name);
         sim.change(&vmi, json!({"status": {"phase": "Failed"}}));
@@ -142,7 +142,7 @@ fn a_replica_set_that_goes_or_was_refused_makes_and_deletes_nothing() {
     assert_eq!((vmis(&sim).len(), crate::decide(&sim.world, &set, sim.now).again), (0, Some(retry)));
     let failure = sim.condition(&set, "ReplicaFailure").unwrap();
     assert_eq!((failure.1.as_str(), failure.2.as_str()), ("FailedCreate", "exceeded quota: small"));
-    sim.later(30);
+    sim.advance(30);
     sim.settle();
     assert_eq!(vmis(&sim).len(), 2);
     sim.world.failures.clear();
@@ -161,10 +161,10 @@ fn a_vmi_that_failed_early_is_replaced_when_its_time_has_passed() {
     one_round(&mut sim, &set);
     let failed = Key::new(Kind::VirtualMachineInstance, "n", "web-0");
     sim.change(&failed, json!({"status": {"phase": "Failed"}}));
-    sim.later(9);
+    sim.advance(9);
     assert_eq!(one_round(&mut sim, &set), (0, 0));
     let again = crate::decide(&sim.world, &set, sim.now).again;
     assert_eq!(again, sim.now.checked_add(jiff::SignedDuration::from_secs(1)).ok());
-    sim.later(1);
+    sim.advance(1);
     assert_eq!(one_round(&mut sim, &set), (1, 1));
 }

@@ -97,7 +97,7 @@ fn the_status_names_the_pvc_where_something_is_kept_in_it() {
             object["spec"]["domain"]["devices"]["tpm"] = tpm.clone();
         }
         let vmi = api::wire::read(object).unwrap();
-        assert_eq!(state::of(&sim.world, &vmi).is_some(), expected, "{tpm} {efi}");
+        assert_eq!(state::find(&sim.world, &vmi).is_some(), expected, "{tpm} {efi}");
     }
 }
 

@@ -4,7 +4,7 @@ mod launcher;
 
 use super::ForVirtApi;
 use crate::filesystems::Filesystems;
-use crate::launchers::{Launchers, Listed};
+use crate::launchers::{Launchers, Registration};
 use api::meta::ObjectMeta;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,7 +33,7 @@ pub(super) struct Scene {
     pem: String,
     address: SocketAddr,
     launchers: Launchers,
-    listed: Vec<Listed>,
+    listed: Vec<Registration>,
     _ends: watch::Sender<bool>,
 }
 

@@ -36,12 +36,12 @@ impl UsbAssignments {
     pub(super) fn of_kubelet(folder: &Path) -> Result<UsbAssignments> {
         let mut given = UsbAssignments::default();
         for entry in entries(folder)?.into_iter().flatten() {
-            given.keep(&entry);
+            given.insert_entry(&entry);
         }
         Ok(given)
     }
 
-    fn keep(&mut self, entry: &Value) -> Option<()> {
+    fn insert_entry(&mut self, entry: &Value) -> Option<()> {
         let resource = entry["ResourceName"].as_str()?;
         let answer = answer(entry)?;
         let addresses: Vec<&str> = answer.envs.get(&variable(USB, resource))?.split(',').collect();
@@ -79,14 +79,14 @@ impl UsbAssignments {
     }
 
     /// Name of the set in which a pod was given the device at a port, with this bus and device number.
-    pub(super) fn of(&self, port: &str, address: &str) -> Option<&str> {
+    pub(super) fn find_set(&self, port: &str, address: &str) -> Option<&str> {
         let is_in =
             |set: &BTreeMap<String, BTreeSet<String>>| set.get(port).is_some_and(|all| all.contains(address));
         self.0.iter().find(|(_, set)| is_in(set)).map(|((_, id), _)| id.as_str())
     }
 
     /// True if this set was given with the device of this bus and device number at this port.
-    pub(super) fn has(&self, resource: &str, id: &str, port: &str, address: &str) -> bool {
+    pub(super) fn contains(&self, resource: &str, id: &str, port: &str, address: &str) -> bool {
         let set = self.0.get(&(resource.to_owned(), id.to_owned()));
         set.and_then(|set| set.get(port)).is_some_and(|all| all.contains(address))
     }
@@ -186,9 +186,12 @@ pub(super) mod tests {
         std::fs::write(folder.path().join(KEPT), kept.to_string()).unwrap();
         let given = read().unwrap();
         assert_eq!(given.sets("v.io/desk").collect::<Vec<_>>(), ["1-1_1-4"]);
-        assert_eq!((given.of("1-1", "1:4"), given.of("1-4", "1:7")), (Some("1-1_1-4"), Some("1-1_1-4")));
         assert_eq!(
-            (given.of("1-1", "1:8"), given.of("1-2", "1:4")),
+            (given.find_set("1-1", "1:4"), given.find_set("1-4", "1:7")),
+            (Some("1-1_1-4"), Some("1-1_1-4"))
+        );
+        assert_eq!(
+            (given.find_set("1-1", "1:8"), given.find_set("1-2", "1:4")),
             (None, None),
             "plugged in anew, another port"
         );
@@ -215,6 +218,6 @@ pub(super) mod tests {
         assert!((0..MOST).all(|n| given.put("v.io/desk", &format!("1-{n}"), BTreeMap::new())));
         assert!(!given.put("v.io/desk", "2-1", at("2-1")));
         assert!(given.put("v.io/desk", "1-1", at("1-1")));
-        assert!(given.of("1-1", "1:9").is_some());
+        assert!(given.find_set("1-1", "1:9").is_some());
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn discover(
         false => Vec::new(),
     };
     let (held, usb): (Vec<_>, Vec<_>) =
-        usb.into_iter().partition(|device| given.of(&device.port, &device.address()).is_some());
+        usb.into_iter().partition(|device| given.find_set(&device.port, &device.address()).is_some());
     let mut nodes = Nodes {
         pci: match wants(|selector| matches!(selector, Selector::Pci(_))) {
             true => pci_devices(&sysfs)?,
@@ -105,7 +105,7 @@ pub(super) fn discover(
         all.extend(found.into_iter().take(room));
     }
     for device in std::mem::take(&mut nodes.held) {
-        let set = given.of(&device.port, &device.address()).unwrap_or_default();
+        let set = given.find_set(&device.port, &device.address()).unwrap_or_default();
         nodes.note(|| {
             format!(
                 "USB device {} is not offered: a pod was given it as part of {set}, which is incomplete now, or which no rule \
@@ -262,13 +262,15 @@ impl Nodes {
     ) -> Option<Vec<UsbDevice>> {
         let place = |held: &[UsbDevice], (ids, port): (&Ids, &str)| {
             held.iter().position(|device| {
-                device.ids == *ids && device.port == port && given.has(resource, id, port, &device.address())
+                device.ids == *ids
+                    && device.port == port
+                    && given.contains(resource, id, port, &device.address())
             })
         };
         let is_there = |one| {
             let device = place(&self.held, one).and_then(|at| self.held.get(at));
             let folder = device.and_then(|device| self.sysfs.folder(&usb_path(&device.port)).ok());
-            folder.is_some_and(|folder| in_use.why(&folder).is_none())
+            folder.is_some_and(|folder| in_use.reason(&folder).is_none())
         };
         let ports: Vec<&str> = id.split(BETWEEN).collect();
         let set = || selectors.iter().zip(ports.iter().copied());
@@ -286,7 +288,7 @@ impl Nodes {
                 let Some(at) = self.usb.iter().position(|device| device.ids == *ids) else { break None };
                 let device = self.usb.remove(at);
                 let folder = self.sysfs.folder(&usb_path(&device.port));
-                match folder.map_or_else(|e| Some(e.chain()), |folder| in_use.why(&folder)) {
+                match folder.map_or_else(|e| Some(e.chain()), |folder| in_use.reason(&folder)) {
                     None => break Some(device),
                     Some(why) => {
                         self.note(|| {

@@ -38,8 +38,10 @@ impl InUse {
             let folder = Folder::open(proc)?;
             let swap = |line: &str| line.split_whitespace().next()?.strip_prefix("/dev/").map(str::to_owned);
             Ok(InUse {
-                mounted: each(&folder, "1/mountinfo", |line| line.split(' ').nth(2).map(str::to_owned))?,
-                swap: each(&folder, "swaps", swap)?,
+                mounted: collect_column(&folder, "1/mountinfo", |line| {
+                    line.split(' ').nth(2).map(str::to_owned)
+                })?,
+                swap: collect_column(&folder, "swaps", swap)?,
                 btrfs: btrfs(sysfs)?,
                 unknown: None,
             })
@@ -54,16 +56,16 @@ impl InUse {
 
     /// Reason why the node uses a USB device; `None` if it does not. A device that cannot be checked counts
     /// as used.
-    pub(super) fn why(&self, device: &Folder) -> Option<String> {
+    pub(super) fn reason(&self, device: &Folder) -> Option<String> {
         if let Some(why) = &self.unknown {
             return Some(format!("cannot find out which devices the node uses: {why}"));
         }
         let mut left = DEVICES;
-        self.below(device, DEEPEST, &mut left)
+        self.reason_below(device, DEEPEST, &mut left)
             .unwrap_or_else(|e| Some(format!("cannot find out whether the node uses it: {}", e.chain())))
     }
 
-    fn below(&self, folder: &Folder, deep: usize, left: &mut usize) -> Result<Option<String>> {
+    fn reason_below(&self, folder: &Folder, deep: usize, left: &mut usize) -> Result<Option<String>> {
         for name in folder.names(DEVICES)? {
             let Some(rest) = left.checked_sub(1).filter(|_| deep > 0) else {
                 return Ok(Some("too much is below it".to_owned()));
@@ -77,7 +79,7 @@ impl InUse {
             let why = match name.as_str() {
                 "block" => self.disks(&inner)?,
                 "net" => networks(&inner)?,
-                _ => self.below(&inner, deep - 1, left)?,
+                _ => self.reason_below(&inner, deep - 1, left)?,
             };
             if why.is_some() {
                 return Ok(why);
@@ -162,7 +164,7 @@ fn networks(net: &Folder) -> Result<Option<String>> {
 
 /// Collects one value of each line of a list. Other parts of a line may come from tenants, such as the paths
 /// of mounts of their pods.
-fn each(folder: &Folder, name: &str, read: fn(&str) -> Option<String>) -> Result<BTreeSet<String>> {
+fn collect_column(folder: &Folder, name: &str, read: fn(&str) -> Option<String>) -> Result<BTreeSet<String>> {
     let shown = folder.display_path().join(name);
     let cannot = |e| Error::io(format!("cannot read {}", shown.display()), e);
     let mut list = BufReader::new(folder.read(name)?.take(LONGEST));

@@ -38,7 +38,7 @@ const STEPS: usize = 256;
 struct Card {
     name: String,
     kinds: Vec<Kind>,
-    there: Vec<There>,
+    there: Vec<MediatedDevice>,
 }
 
 /// A device type that a card supports.
@@ -53,7 +53,7 @@ struct Kind {
 
 /// An existing device of a card.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct There {
+struct MediatedDevice {
     uuid: String,
     kind: String,
 }
@@ -103,32 +103,33 @@ pub(super) fn make(
         Step::Make { .. } => true,
         Step::Remove { uuid } => left().contains(uuid),
     };
-    notes.extend(steps.iter().filter(holds).map(|step| carry_out(&sysfs, step).map_err(|e| e.chain())));
+    notes.extend(steps.iter().filter(holds).map(|step| apply_step(&sysfs, step).map_err(|e| e.chain())));
     Ok(MediatedChanges { leaving, notes })
 }
 
 impl Kind {
-    fn is(&self, said: &str) -> bool {
+    fn matches(&self, said: &str) -> bool {
         self.id == said || self.name == said
     }
 }
 
 impl Card {
     fn kind(&self, said: &str) -> Option<&Kind> {
-        self.kinds.iter().find(|kind| kind.is(said))
+        self.kinds.iter().find(|kind| kind.matches(said))
     }
 
     /// Index in `types` of the type of an existing device.
-    fn place(&self, device: &There, types: &[&str]) -> Option<usize> {
+    fn type_index(&self, device: &MediatedDevice, types: &[&str]) -> Option<usize> {
         let kind = self.kinds.iter().find(|kind| kind.id == device.kind)?;
-        types.iter().position(|said| kind.is(said))
+        types.iter().position(|said| kind.matches(said))
     }
 
     /// Devices that were created here and are of none of these types.
     fn unwanted(&self, types: &[&str]) -> impl Iterator<Item = String> {
-        let is_ours =
-            |device: &There| (0..MOST).any(|n| of_mediated(&self.name, &device.kind, n) == device.uuid);
-        let unwanted = self.there.iter().filter(move |device| self.place(device, types).is_none());
+        let is_ours = |device: &MediatedDevice| {
+            (0..MOST).any(|n| of_mediated(&self.name, &device.kind, n) == device.uuid)
+        };
+        let unwanted = self.there.iter().filter(move |device| self.type_index(device, types).is_none());
         unwanted.filter(move |device| is_ours(device)).map(|device| device.uuid.clone())
     }
 
@@ -145,7 +146,7 @@ impl Card {
 /// Decides the steps. `free`: devices that can be removed now.
 fn decide(cards: &[Card], types: &[&str], free: &BTreeSet<String>) -> Vec<Step> {
     let mut steps: Vec<Step> = free.iter().map(|uuid| Step::Remove { uuid: uuid.clone() }).collect();
-    let place = |card: &Card| card.there.iter().find_map(|device| card.place(device, types));
+    let place = |card: &Card| card.there.iter().find_map(|device| card.type_index(device, types));
     let mut counts = vec![0_usize; types.len()];
     for at in cards.iter().filter_map(place) {
         counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
@@ -171,7 +172,7 @@ fn decide(cards: &[Card], types: &[&str], free: &BTreeSet<String>) -> Vec<Step> 
     steps
 }
 
-fn carry_out(sysfs: &Sysfs, step: &Step) -> Result<String> {
+fn apply_step(sysfs: &Sysfs, step: &Step) -> Result<String> {
     let (folder, file, word, done) = match step {
         Step::Make { card, kind, uuid } => (
             kind_path(card, kind),
@@ -221,17 +222,17 @@ fn kind(sysfs: &Sysfs, card: &str, id: String) -> Option<Kind> {
 }
 
 /// Existing mediated devices by card.
-fn devices(sysfs: &Sysfs) -> Result<BTreeMap<String, Vec<There>>> {
+fn devices(sysfs: &Sysfs) -> Result<BTreeMap<String, Vec<MediatedDevice>>> {
     let names = sysfs.names("bus/mdev/devices")?;
     let bus = sysfs.folder("bus/mdev/devices");
-    let mut all: BTreeMap<String, Vec<There>> = BTreeMap::new();
+    let mut all: BTreeMap<String, Vec<MediatedDevice>> = BTreeMap::new();
     for name in names {
         let read = || {
             let uuid = api::machine::uuid(&name)?;
             let link = bus.as_ref().ok()?.link(&name).ok()?;
             let card = link.rsplit('/').nth(1)?.to_owned();
             let kind = sysfs.folder(&format!("bus/mdev/devices/{name}")).ok()?.link("mdev_type").ok()?;
-            Some((card, There { uuid, kind: kind.rsplit('/').next()?.to_owned() }))
+            Some((card, MediatedDevice { uuid, kind: kind.rsplit('/').next()?.to_owned() }))
         };
         if let Some((card, device)) = read() {
             all.entry(card).or_default().push(device);

@@ -10,7 +10,8 @@ fn card(name: &str, kinds: &[(&str, u32)]) -> Card {
 }
 
 fn with(card: Card, there: &[(&str, &str)]) -> Card {
-    let there = there.iter().map(|(uuid, kind)| There { uuid: (*uuid).into(), kind: (*kind).into() });
+    let there =
+        there.iter().map(|(uuid, kind)| MediatedDevice { uuid: (*uuid).into(), kind: (*kind).into() });
     Card { there: there.collect(), ..card }
 }
 

@@ -102,7 +102,7 @@ pub(crate) async fn run(
         plugins.look.make(folder, types).await;
         // Before the KubeVirt object is known, no plug-in is started or ended.
         if let Some(permitted) = permitted {
-            match plugins.look.found().await {
+            match plugins.look.discover().await {
                 Ok(found) => plugins.offer(&permitted, found),
                 Err(e) => tracing::warn!("cannot offer devices of this node to VMIs: {}", e.chain()),
             }
@@ -155,7 +155,7 @@ struct Mediated {
 
 impl DeviceScanner {
     /// Devices that are present now, by the current rules.
-    async fn found(&self) -> Result<Discovery> {
+    async fn discover(&self) -> Result<Discovery> {
         let permitted = self.settings.borrow().as_ref().map(|said| said.host_devices.clone());
         let permitted = permitted.unwrap_or_default();
         if permitted.rules.is_empty() {
@@ -190,10 +190,10 @@ impl DeviceScanner {
         let mediated = self.mediated.clone();
         let make = move || {
             let types: Vec<&str> = types.iter().map(String::as_str).collect();
-            mediated::make(&sysfs, &folder, &types, &|| held(&mediated).left())
+            mediated::make(&sysfs, &folder, &types, &|| held(&mediated).removable())
         };
         match self.making.run("making mediated devices", PATIENCE, make).await {
-            Ok(made) => self.mediated().saw(made),
+            Ok(made) => self.mediated().record(made),
             Err(e) => tracing::warn!("cannot create mediated devices: {}", e.chain()),
         }
     }
@@ -213,13 +213,13 @@ fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Mediated {
     /// Devices that have been offered to no pod for long enough: two looks may follow each other at once.
-    fn left(&self) -> BTreeSet<String> {
+    fn removable(&self) -> BTreeSet<String> {
         let is_over = |since: &Instant| since.elapsed() >= EXAMINE;
         self.leaving.iter().filter(|(_, since)| is_over(since)).map(|(uuid, _)| uuid.clone()).collect()
     }
 
     /// A note that the last look has logged is not logged again.
-    fn saw(&mut self, made: MediatedChanges) {
+    fn record(&mut self, made: MediatedChanges) {
         for note in made.notes.difference(&self.notes) {
             match note {
                 Ok(done) => tracing::info!("{done}"),
@@ -270,7 +270,7 @@ impl Plugins {
         let gone: Vec<String> =
             self.running.keys().filter(|resource| !wanted.contains(resource.as_str())).cloned().collect();
         for resource in gone {
-            self.end(&resource);
+            self.stop(&resource);
         }
         let nothing = Vec::new();
         for resource in wanted {
@@ -290,7 +290,7 @@ impl Plugins {
                         "{resource} is not offered: this node has {RESOURCES} resources already"
                     ));
                 }
-                None => self.begin(resource, units),
+                None => self.start(resource, units),
             }
         }
         for note in notes.difference(&self.notes) {
@@ -299,7 +299,7 @@ impl Plugins {
         self.notes = notes;
     }
 
-    fn begin(&mut self, resource: &str, units: &[Unit]) {
+    fn start(&mut self, resource: &str, units: &[Unit]) {
         let (list, listed) = watch::channel(device_list(units, &Devices::default()));
         let offer = Offer {
             resource: resource.to_owned(),
@@ -313,7 +313,7 @@ impl Plugins {
     }
 
     /// Reports to the kubelet that there are no devices, and then ends the plug-in.
-    fn end(&mut self, resource: &str) {
+    fn stop(&mut self, resource: &str) {
         let Some(Running { list, task }) = self.running.remove(resource) else { return };
         tracing::info!("{resource} is not offered any more: the KubeVirt object does not permit it");
         list.send_replace(Devices::default());
@@ -330,11 +330,11 @@ fn device_list(units: &[Unit], known: &Devices) -> Devices {
     let there = units.iter().map(|unit| wire::Device {
         id: unit.id.clone(),
         topology: unit.numa.map(|numa| Topology { nodes: vec![NumaNode { id: i64::from(numa) }] }),
-        ..wire::Device::of(true)
+        ..wire::Device::with_health(true)
     });
     let is_gone = |device: &&wire::Device| units.iter().all(|unit| unit.id != device.id);
     let gone = known.devices.iter().filter(is_gone).take(GONE);
-    let gone = gone.map(|device| wire::Device { id: device.id.clone(), ..wire::Device::of(false) });
+    let gone = gone.map(|device| wire::Device { id: device.id.clone(), ..wire::Device::with_health(false) });
     Devices { devices: there.chain(gone).collect() }
 }
 
@@ -342,7 +342,7 @@ fn allocate(look: DeviceScanner, resource: String) -> plugin::Allocate {
     Arc::new(move |asked, permissions| -> plugin::AllocateFuture {
         let (look, resource) = (look.clone(), resource.clone());
         Box::pin(async move {
-            let found = look.found().await.map_err(|e| Status::unavailable(e.chain()))?;
+            let found = look.discover().await.map_err(|e| Status::unavailable(e.chain()))?;
             let units = found.units.get(&resource).map_or(&[][..], Vec::as_slice);
             let response =
                 allocation(&resource, units, &asked, permissions).map_err(Status::failed_precondition)?;
@@ -385,7 +385,7 @@ fn allocation(
         let envs = addresses.into_iter().map(|(prefix, all)| (variable(prefix, resource), all.join(",")));
         containers.push(ContainerResponse {
             envs: envs.collect::<HashMap<_, _>>(),
-            devices: nodes.into_iter().map(|node| DeviceSpec::of(node, permissions)).collect(),
+            devices: nodes.into_iter().map(|node| DeviceSpec::same_path(node, permissions)).collect(),
         });
     }
     Ok(AllocateResponse { containers })

@@ -21,7 +21,7 @@ impl Sysfs {
 
     /// Names in a folder. A missing folder is empty: the kernel has no such bus.
     pub(super) fn names(&self, path: &str) -> Result<Vec<String>> {
-        match self.0.within(path) {
+        match self.0.open_in_root(path) {
             Ok(folder) => folder.names(DEVICES),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(e) => Err(e),
@@ -30,7 +30,7 @@ impl Sysfs {
 
     /// Folder of a device; links on the way are followed.
     pub(super) fn folder(&self, path: &str) -> Result<Folder> {
-        self.0.within(path)
+        self.0.open_in_root(path)
     }
 
     /// Number in the target of a link, if the link leads to the folder of that number in `folder`.

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::io::{Read as _, Seek as _};
 
 fn settings(said: &Value) -> NodeSettings {
-    NodeSettings::of(&json!({"spec": {"configuration": {"permittedHostDevices": said}}}))
+    NodeSettings::from_kubevirt(&json!({"spec": {"configuration": {"permittedHostDevices": said}}}))
 }
 
 fn pci(selector: &str, resource: &str) -> Value {
@@ -87,7 +87,7 @@ async fn plug_ins_begin_and_end_with_the_kubevirt_object() {
     };
     let permitted = |said: &NodeSettings| said.host_devices.clone();
     let first = permitted(&settings(&pci("10de:1eb8", "v.io/gpu")));
-    let found = plugins.look.found().await.unwrap();
+    let found = plugins.look.discover().await.unwrap();
     plugins.offer(&first, found);
     assert_eq!(plugins.running.keys().collect::<Vec<_>>(), ["v.io/gpu"]);
     let heard = plugins.running["v.io/gpu"].list.subscribe();
@@ -99,14 +99,14 @@ async fn plug_ins_begin_and_end_with_the_kubevirt_object() {
     // The node's administrator takes the device back: it is unhealthy, and given to no pod.
     tree.drive("0000:81:00.0", "nvidia");
     assert!(give(ask(&["7"]), "rw").await.unwrap_err().message().contains("not there any more"));
-    let found = plugins.look.found().await.unwrap();
+    let found = plugins.look.discover().await.unwrap();
     plugins.offer(&first, found);
     assert_eq!(heard.borrow().devices[0].health, "Unhealthy");
 
     // The settings no longer permit it.
     let none = settings(&json!({}));
     tell.send(Some(none.clone())).unwrap();
-    let found = plugins.look.found().await.unwrap();
+    let found = plugins.look.discover().await.unwrap();
     plugins.offer(&permitted(&none), found);
     assert!(plugins.running.is_empty());
     assert_eq!(*heard.borrow(), Devices::default(), "the kubelet hears it");
@@ -165,7 +165,7 @@ async fn a_mediated_device_that_was_to_go_is_offered_where_the_node_leaves_them_
     let look = look_at(&tree, watch::channel(Some(settings(&vgpu))).1);
     for (types, count) in [(Some(Vec::new()), 0), (None, 1)] {
         look.make(folder.path(), types).await;
-        let found = look.found().await.unwrap();
+        let found = look.discover().await.unwrap();
         assert_eq!(found.units.get("v.io/vgpu").map_or(0, Vec::len), count, "{found:?}");
     }
 }

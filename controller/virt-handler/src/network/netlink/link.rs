@@ -116,14 +116,14 @@ pub(crate) fn learn_nothing(index: u32) -> Message {
 }
 
 /// Adds an address to a link; an existing address stays.
-pub(crate) fn give(index: u32, address: &Address, plain: bool) -> Message {
+pub(crate) fn add_address(index: u32, address: &Address, plain: bool) -> Message {
     let message = Message::new(NEWADDR, CHANGE | CREATE, &address_head(index, address));
     let flags = if plain { PLAIN } else { 0x02 };
     with_address(message, address).number(8, flags)
 }
 
 /// Removes an address from a link.
-pub(crate) fn take(index: u32, address: &Address) -> Message {
+pub(crate) fn remove_address(index: u32, address: &Address) -> Message {
     with_address(Message::new(DELADDR, CHANGE, &address_head(index, address)), address)
 }
 

@@ -69,7 +69,7 @@ impl Message {
     }
 
     /// Asks for a confirmation. An error is answered in any case.
-    pub(crate) fn answered(mut self) -> Message {
+    pub(crate) fn with_ack(mut self) -> Message {
         if let Some(flags) = self.bytes.get(6..8).and_then(|bytes| bytes.try_into().ok()) {
             self.write(6, &(u16::from_ne_bytes(flags) | ACK).to_ne_bytes());
         }

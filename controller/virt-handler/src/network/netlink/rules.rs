@@ -34,7 +34,7 @@ const NOT_MORE: u32 = 3;
 const NOT_LESS: u32 = 5;
 
 /// Replaces the chains of a table by those of the same names, atomically.
-pub(crate) fn put(socket: &mut Socket, table: &Table) -> io::Result<()> {
+pub(crate) fn replace_chains(socket: &mut Socket, table: &Table) -> io::Result<()> {
     socket.batch(messages(table))
 }
 
@@ -44,7 +44,7 @@ fn messages(table: &Table) -> Vec<Message> {
     let name = table.name;
     let mut all = vec![new(NEW_TABLE, CREATE).text(1, name)];
     // All chains come first: a rule may jump to a later one.
-    all.extend(table.chains.iter().map(|chain| made(new(NEW_CHAIN, CREATE).text(1, name), chain)));
+    all.extend(table.chains.iter().map(|chain| chain_message(new(NEW_CHAIN, CREATE).text(1, name), chain)));
     all.extend(table.chains.iter().map(|chain| new(DELETE_RULE, 0).text(1, name).text(2, chain.name)));
     for chain in &table.chains {
         for rule in &chain.rules {
@@ -55,10 +55,10 @@ fn messages(table: &Table) -> Vec<Message> {
     all
 }
 
-fn made(message: Message, chain: &Chain) -> Message {
+fn chain_message(message: Message, chain: &Chain) -> Message {
     let message = message.text(3, chain.name);
     let Some(hook) = chain.hook else { return message };
-    let (number, priority) = hook.place();
+    let (number, priority) = hook.number_and_priority();
     message.nest(4, |place| place.big(1, number).put(2, &priority.to_be_bytes())).text(7, hook.kind())
 }
 
@@ -93,14 +93,14 @@ fn instructions(list: Message, rule: &Rule) -> Message {
             data.big(1, VERDICT)
                 .nest(2, |value| value.nest(2, |verdict| verdict.put(1, &JUMP.to_be_bytes()).text(2, chain)))
         }),
-        Verdict::Return => ended(list, RETURN),
-        Verdict::Drop => ended(list, DROP),
+        Verdict::Return => verdict(list, RETURN),
+        Verdict::Drop => verdict(list, DROP),
         Verdict::Snat(ip) => translated(list, 0, *ip),
         Verdict::Dnat(ip) => translated(list, 1, *ip),
     }
 }
 
-fn ended(list: Message, how: i32) -> Message {
+fn verdict(list: Message, how: i32) -> Message {
     instruction(list, "immediate", |data| {
         data.big(1, VERDICT).nest(2, |value| value.nest(2, |verdict| verdict.put(1, &how.to_be_bytes())))
     })

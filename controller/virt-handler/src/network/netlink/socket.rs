@@ -61,7 +61,7 @@ impl Socket {
     pub(crate) fn change(&mut self, message: Message) -> io::Result<()> {
         let (sequence, bytes) = self.numbered(message);
         self.send(&bytes)?;
-        self.answers(|reply| match (reply.sequence == sequence, reply.kind) {
+        self.read_replies(|reply| match (reply.sequence == sequence, reply.kind) {
             (true, ERROR) => Some(code(reply.payload)),
             _ => None,
         })
@@ -72,7 +72,7 @@ impl Socket {
         let (sequence, bytes) = self.numbered(message);
         self.send(&bytes)?;
         let mut found = Vec::new();
-        self.answers(|reply| match (reply.sequence == sequence, reply.kind) {
+        self.read_replies(|reply| match (reply.sequence == sequence, reply.kind) {
             (true, ERROR | DONE) => Some(code(reply.payload)),
             (true, _) => {
                 found.push(reply.payload.to_vec());
@@ -91,7 +91,7 @@ impl Socket {
             true => too_long(bytes.len()),
             false => e,
         })?;
-        let result = self.answers(|reply| {
+        let result = self.read_replies(|reply| {
             let ours = reply.kind == ERROR && (first..=last).contains(&reply.sequence);
             // One failed change fails the batch; an answer to the begin message is about all of them.
             match (ours, code(reply.payload)) {
@@ -117,7 +117,7 @@ impl Socket {
 
     /// The batch as one message; `None` if there are no changes.
     fn bracketed(&mut self, mut messages: Vec<Message>) -> Option<Batch> {
-        let end = messages.pop()?.answered();
+        let end = messages.pop()?.with_ack();
         let [high, low] = NF_TABLES.to_be_bytes();
         let bracket = |kind| Message::new(kind, 0, &[0, 0, high, low]);
         let (first, mut bytes) = self.numbered(bracket(BEGIN));
@@ -153,7 +153,7 @@ impl Socket {
     }
 
     /// Reads answers until `take` returns a result.
-    fn answers(&self, mut take: impl FnMut(Reply<'_>) -> Option<io::Result<()>>) -> io::Result<()> {
+    fn read_replies(&self, mut take: impl FnMut(Reply<'_>) -> Option<io::Result<()>>) -> io::Result<()> {
         let mut buffer = vec![0; LARGEST];
         loop {
             let (length, _) = match recv(&self.fd, &mut buffer[..], RecvFlags::empty()) {

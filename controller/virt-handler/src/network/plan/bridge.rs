@@ -12,7 +12,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 pub(super) fn plan(given: &PlanInput<'_>) -> Result<NetworkPlan> {
     let card = given.card;
-    let (bridge, tap, aside) = (names::bridge(&card.name), names::tap(&card.name), names::aside(&card.name));
+    let (bridge, tap, aside) =
+        (names::bridge(&card.name), names::tap(&card.name), names::renamed_card(&card.name));
     let mac = given.wanted_mac()?.unwrap_or(card.mac);
     let server = server(given)?;
     let mut steps = vec![

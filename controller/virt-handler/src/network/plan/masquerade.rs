@@ -38,9 +38,9 @@ pub(super) fn plan(given: &PlanInput<'_>) -> Result<NetworkPlan> {
             given.wrong(format!("the pod has no address on {}, so nothing can be masqueraded", card.name))
         );
     }
-    let inside = Ends::of(cidr.as_deref().unwrap_or(NETWORK))
+    let inside = Hosts::parse(cidr.as_deref().unwrap_or(NETWORK))
         .ok_or_else(|| given.wrong("vmNetworkCIDR has no room for a gateway and a guest"))?;
-    let inside6 = Ends::of(cidr6.as_deref().unwrap_or(NETWORK6))
+    let inside6 = Hosts::parse(cidr6.as_deref().unwrap_or(NETWORK6))
         .ok_or_else(|| given.wrong("vmIPv6NetworkCIDR has no room for a gateway and a guest"))?;
     let mac = given.wanted_mac()?.unwrap_or_else(|| given.own_mac("guest"));
     if mac == BRIDGE {
@@ -99,19 +99,19 @@ pub(super) fn plan(given: &PlanInput<'_>) -> Result<NetworkPlan> {
 /// Router of the guest's IPv6 network, behind a masquerade.
 pub(in crate::network) fn router6(interface: &Interface) -> Option<Address> {
     let Network::Pod { cidr6, .. } = &interface.network else { return None };
-    Ends::of(cidr6.as_deref().unwrap_or(NETWORK6)).map(|ends| ends.gateway())
+    Hosts::parse(cidr6.as_deref().unwrap_or(NETWORK6)).map(|ends| ends.gateway())
 }
 
 /// Addresses of the guest's network.
-struct Ends {
+struct Hosts {
     gateway: IpAddr,
     guest: IpAddr,
     prefix: u8,
 }
 
-impl Ends {
+impl Hosts {
     /// First and second host of a network.
-    fn of(network: &str) -> Option<Ends> {
+    fn parse(network: &str) -> Option<Hosts> {
         let Address { ip, prefix } = network.parse().ok()?;
         let (gateway, guest) = match ip {
             IpAddr::V4(ip) if prefix <= 30 => {
@@ -126,7 +126,7 @@ impl Ends {
             }
             _ => return None,
         };
-        Some(Ends { gateway, guest, prefix })
+        Some(Hosts { gateway, guest, prefix })
     }
 
     fn gateway(&self) -> Address {
@@ -167,7 +167,7 @@ fn barrier(card: &str, bridge: &str, guest: IpAddr) -> Table {
     Table { name: OWN, v6: guest.is_ipv6(), chains }
 }
 
-fn table(given: &PlanInput<'_>, ends: &Ends, bridge: &str) -> Table {
+fn table(given: &PlanInput<'_>, ends: &Hosts, bridge: &str) -> Table {
     let v6 = ends.guest.is_ipv6();
     let own: IpAddr = if v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
     let rule = |matches: Vec<Match>, verdict: Verdict| Rule { matches, verdict };

@@ -170,7 +170,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Step::PutAside { card, mac } => {
-                write!(f, "put {} aside as {} {mac}", card.name, names::aside(&card.name))
+                write!(f, "put {} aside as {} {mac}", card.name, names::renamed_card(&card.name))
             }
             Step::Bridge { name, mac, mtu } => write!(f, "bridge {name} {mac} mtu {mtu}"),
             Step::Tap { name, mtu, queues } => {

@@ -8,7 +8,7 @@ use crate::bounds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::growing_disks::GrowingDisks;
 use crate::launcher_client::{Client, States};
-use crate::launchers::Listed;
+use crate::launchers::Registration;
 use crate::measures;
 use crate::pod::Process;
 use crate::vmi::apply::Cluster;
@@ -29,7 +29,7 @@ pub(super) struct Connection {
     /// Never locked: the mutex makes the connection `Sync`.
     states: Box<Mutex<States>>,
     pub(super) process: Option<Arc<Process>>,
-    pub(super) listed: Listed,
+    pub(super) listed: Registration,
 }
 
 impl Connection {
@@ -48,7 +48,7 @@ impl Connection {
         state: &launcher::State,
     ) {
         measures::count_panic(before, state, &facts.vmi.metadata);
-        self.listed.see(state);
+        self.listed.update(state);
         let taps = links.iter().filter_map(|(name, link)| match link {
             Link::Tap { name: tap, .. } => Some((tap.clone(), name.clone())),
             Link::Device { .. } | Link::Sidecar { .. } | Link::Passt { .. } | Link::User { .. } => None,
@@ -80,12 +80,12 @@ impl<C: Cluster> Effects<C> {
             }
         };
         let listed = self.node.launchers.list(&facts.vmi.metadata, &client, &self.filesystems);
-        listed.runs(Some(&facts.pod), process.clone(), &facts.vmi.spec.domain);
-        listed.grows(GrowingDisks::of(&facts.vmi, place));
+        listed.set_launcher(Some(&facts.pod), process.clone(), &facts.vmi.spec.domain);
+        listed.grows(GrowingDisks::for_vmi(&facts.vmi, place));
         let mut connection = Connection { client, states, process, listed };
         let late = || Error::failed(format!("the launcher of {} sent no state in time", facts.name()));
         let first = timeout(FIRST, connection.next()).await.unwrap_or_else(|_| Err(late()));
-        self.pace.heard();
+        self.pace.count_state();
         match first.map(|first| first.map(bounds::state)) {
             Ok(Some(first)) => {
                 connection.observe(facts, state.links(), state.reported(), &first);
@@ -100,7 +100,7 @@ impl<C: Cluster> Effects<C> {
     }
 
     /// Takes a state and those that came meanwhile: the newest one counts.
-    pub(super) fn heard(
+    pub(super) fn take_states(
         &mut self,
         first: Result<Option<launcher::State>>,
         state: &mut LiveState,
@@ -109,7 +109,7 @@ impl<C: Cluster> Effects<C> {
         let (mut next, mut left) = (Some(first), pace::AT_ONCE);
         let (mut newest, mut is_open) = (None::<Box<launcher::State>>, true);
         while let Some(heard) = next {
-            self.pace.heard();
+            self.pace.count_state();
             match heard.map(|heard| heard.map(bounds::state)) {
                 Ok(Some(heard)) => {
                     if let Some(connection) = state.connection() {

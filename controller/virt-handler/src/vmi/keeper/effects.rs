@@ -71,7 +71,7 @@ impl<C: Cluster> Effects<C> {
     ) -> Option<LiveEvent> {
         Some(match action {
             KeeperAction::RetryLater => {
-                self.retry.later(Instant::now());
+                self.retry.postpone(Instant::now());
                 return None;
             }
             KeeperAction::ForgetRetry => {
@@ -109,7 +109,7 @@ impl<C: Cluster> Effects<C> {
         events: &[Event],
         is_last: bool,
     ) -> LiveEvent {
-        if !self.pace.may_write(is_last) {
+        if !self.pace.try_write(is_last) {
             // The status is decided again later, on the newest state, and its events are recorded with it.
             return KeeperEvent::WriteDelayed;
         }
@@ -136,12 +136,12 @@ impl<C: Cluster> Effects<C> {
     /// Records events, unless there were too many. `is_last`: events of the end.
     async fn record(&mut self, facts: &Facts, events: &[Event], is_last: bool) {
         for event in events {
-            let Some(untold) = self.pace.may_tell(is_last) else { continue };
+            let Some(untold) = self.pace.try_record_event(is_last) else { continue };
             let mut event = event.clone();
             if untold > 0 {
                 event.message = format!("{} ({untold} events before this one were omitted)", event.message);
             }
-            self.node.cluster.tell(&facts.vmi.metadata, &event).await;
+            self.node.cluster.record_event(&facts.vmi.metadata, &event).await;
         }
     }
 
@@ -162,11 +162,11 @@ impl<C: Cluster> Effects<C> {
             return Err(Error::failed(NOT_SEEN));
         };
         let open = move || {
-            place.owns(&process)?;
+            place.check_process(&process)?;
             network::advertisers(&machine, &process)
         };
         let opened = self.preparing.run("advertising the guest's router", PREPARING, open).await?;
-        Ok(Advertisers::begin(opened))
+        Ok(Advertisers::start(opened))
     }
 
     async fn ask_agent(&mut self, state: &LiveState, facts: &Facts) -> LiveEvent {

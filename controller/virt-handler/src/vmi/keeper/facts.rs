@@ -32,7 +32,7 @@ impl Facts {
     /// Facts from the first input; an error if the VMI cannot be read.
     pub(super) fn new(pods: &Pods, input: KeeperInput, pod: Arc<Pod>) -> Result<Facts> {
         let vmi = apply::read((*input.object).clone())?;
-        let place = match Layout::of(&pod) {
+        let place = match Layout::parse(&pod) {
             Ok(layout) => Ok(Arc::new(PodFolder::new(pods, layout))),
             Err(e) => Err(HandOverFailure { message: e.chain(), hopeless: false }),
         };
@@ -40,7 +40,7 @@ impl Facts {
     }
 
     /// Takes a newer input. Returns true if the settings changed.
-    pub(super) fn take(&mut self, input: KeeperInput) -> bool {
+    pub(super) fn update(&mut self, input: KeeperInput) -> bool {
         if is_newer(&input.object, &self.object) {
             match apply::read((*input.object).clone()) {
                 Ok(vmi) => (self.object, self.vmi) = (input.object, vmi),
@@ -165,11 +165,11 @@ mod tests {
             (version, facts.pod.metadata.uid.clone(), facts.pod.metadata.name.clone())
         };
         let tuple = |version: &str, name: &str| (version.to_owned(), "pod-uid".to_owned(), name.to_owned());
-        assert!(!facts.take(input("9", of_pod("another", "b"), nothing())));
+        assert!(!facts.update(input("9", of_pod("another", "b"), nothing())));
         assert_eq!(known(&facts), tuple("10", "virt-launcher-a"));
-        assert!(facts.take(input("11", of_pod("pod-uid", "c"), Permitted::NotKnown)), "other settings");
+        assert!(facts.update(input("11", of_pod("pod-uid", "c"), Permitted::NotKnown)), "other settings");
         assert_eq!(known(&facts), tuple("11", "c"));
-        assert!(!facts.take(input("12", None, Permitted::NotKnown)));
+        assert!(!facts.update(input("12", None, Permitted::NotKnown)));
         assert_eq!(known(&facts), tuple("12", "c"), "the pod that is gone stays known");
     }
 }

@@ -21,7 +21,7 @@ impl<C: Cluster> Effects<C> {
     pub(super) async fn hand_over(&self, state: &LiveState, facts: &Facts) -> LiveEvent {
         let ready = match self.prepare(state, facts).await {
             Ok(ready) => ready,
-            Err(e) => return failed(facts, None, &e),
+            Err(e) => return failure_event(facts, None, &e),
         };
         let links = ready.resolved.interfaces.clone();
         let warnings = ready.notes.into_iter().map(|(reason, message)| Event::warning(reason, message));
@@ -33,7 +33,7 @@ impl<C: Cluster> Effects<C> {
                 events.push(Event::normal("Created", "VirtualMachineInstance defined."));
                 KeeperEvent::HandedOver { links, events }
             }
-            Err(e) => failed(facts, Some(links), &e),
+            Err(e) => failure_event(facts, Some(links), &e),
         }
     }
 
@@ -50,21 +50,21 @@ impl<C: Cluster> Effects<C> {
         let (vmi, place, findings) = (facts.vmi.clone(), place.clone(), self.node.findings.clone());
         let pod = facts.pod.clone();
         let prepare = move || -> Result<volumes::Ready> {
-            place.owns(&process)?;
+            place.check_process(&process)?;
             let root = process.root()?;
             let (vmi, place, process, root) = (&vmi, &place, &process, &root);
             let parts = Parts { vmi, machine: &machine, place, process, root, files };
-            let mut ready = volumes::ready(&parts)?;
+            let mut ready = volumes::prepare(&parts)?;
             ready.resolved.hardware = hardware.clone();
-            devices::own(root, &machine)?;
+            devices::own_device_nodes(root, &machine)?;
             limits::raise(&machine, process, &pod, &place.kubelet())?;
-            ready.resolved.interfaces = network::ready(&machine, process)?;
+            ready.resolved.interfaces = network::prepare(&machine, process)?;
             let said = pod.metadata.annotations.get(cluster_model::networks::ATTACHED).map(String::as_str);
             ready.resolved.interfaces.extend(network::devices(&machine, said)?);
             ready.resolved.network_info = network::info(&machine, said);
             ready.resolved.vsock = devices::vsock::cid(&machine, vmi)?;
             // Without the cache the VMI starts some seconds later, but correctly.
-            if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {
+            if let Err(e) = capability::copy_cache(&findings, place.layout().kvm, &place.root()?) {
                 tracing::warn!("{}", e.chain());
             }
             Ok(ready)
@@ -88,7 +88,7 @@ fn not_listening(facts: &Facts) -> Error {
     Error::failed(format!("the launcher of {} does not listen", facts.name()))
 }
 
-fn failed(facts: &Facts, links: Option<Links>, error: &Error) -> LiveEvent {
+fn failure_event(facts: &Facts, links: Option<Links>, error: &Error) -> LiveEvent {
     tracing::warn!("{}: {}", facts.name(), error.chain());
     let failure = HandOverFailure { message: error.chain(), hopeless: error.kind() == ErrorKind::Refused };
     KeeperEvent::NotHandedOver { links, failure }

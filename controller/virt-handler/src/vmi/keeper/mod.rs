@@ -77,7 +77,7 @@ pub(crate) struct Node<C> {
 }
 
 /// Manages one attempt at a VMI, until the VMI has ended or the input is closed.
-pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut input: watch::Receiver<KeeperInput>) {
+pub(crate) async fn manage<C: Cluster>(node: Arc<Node<C>>, mut input: watch::Receiver<KeeperInput>) {
     let first = input.borrow_and_update().clone();
     // An attempt has a pod.
     let Some(pod) = first.pod.clone() else { return };
@@ -97,17 +97,17 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut input: watch::Recei
         let (write, listen) = (effects.pace.write_at, effects.pace.listen_at);
         event = tokio::select! {
             changed = input.changed() => match changed {
-                Ok(()) => match facts.take(input.borrow_and_update().clone()) {
+                Ok(()) => match facts.update(input.borrow_and_update().clone()) {
                     true => KeeperEvent::SettingsChanged,
                     false => KeeperEvent::Changed,
                 },
                 Err(_) => return,
             },
-            heard = next_state(state), if listen.is_none() => effects.heard(heard, state, facts),
-            () = until(listen) => { effects.pace.listen_at = None; KeeperEvent::Changed },
-            () = until(write) => { effects.pace.write_at = None; KeeperEvent::Changed },
-            () = until(again) => { effects.retry.at = None; KeeperEvent::Changed },
-            () = until(ask) => KeeperEvent::Changed,
+            heard = next_state(state), if listen.is_none() => effects.take_states(heard, state, facts),
+            () = sleep_until_time(listen) => { effects.pace.listen_at = None; KeeperEvent::Changed },
+            () = sleep_until_time(write) => { effects.pace.write_at = None; KeeperEvent::Changed },
+            () = sleep_until_time(again) => { effects.retry.at = None; KeeperEvent::Changed },
+            () = sleep_until_time(ask) => KeeperEvent::Changed,
         };
     }
 }
@@ -166,7 +166,7 @@ async fn next_state(state: &mut LiveState) -> Result<Option<api::launcher::State
     }
 }
 
-async fn until(time: Option<Instant>) {
+async fn sleep_until_time(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,

@@ -234,7 +234,7 @@ impl<C, R> State<C, R> {
 
     /// The state that follows from the last report of the launcher.
     #[must_use]
-    pub(super) fn settled(self, now: Instant) -> State<C, R> {
+    pub(super) fn settle(self, now: Instant) -> State<C, R> {
         match self {
             State::Connected { session, .. }
             | State::Prepared { session, .. }

@@ -73,11 +73,11 @@ pub(super) fn step<C, R>(
                     session.contact = Contact::Lost { silent_since: None };
                 }
             }
-            state = state.settled(now);
+            state = state.settle(now);
         }
         KeeperEvent::Connected { connection, first } => {
             actions.push(KeeperAction::ForgetRetry);
-            state = state.connected(connection, first).settled(now);
+            state = state.connected(connection, first).settle(now);
         }
         // A VMI runs only if its launcher listened, to this or an earlier virt-handler.
         KeeperEvent::NotListening if state.session().is_some() || facts.is_running() => {
@@ -134,7 +134,7 @@ pub(super) fn step<C, R>(
         }
         KeeperEvent::NotAdvertised => {
             if let Some(Router::Off { retry }) = state.run_mut().map(|run| &mut run.router) {
-                retry.later(now);
+                retry.postpone(now);
             }
         }
     }
@@ -152,7 +152,7 @@ fn requested<C, R>(state: &mut State<C, R>, request: &Request, facts: &Facts, is
     let State::Running { session, run } = state else { return };
     match request {
         Request::Link { interface, up } => {
-            run.link_requests.sent(interface, *up, &session.launcher, is_taken);
+            run.link_requests.record(interface, *up, &session.launcher, is_taken);
         }
         _ if is_taken => {
             let (number, grace) = (session.launcher.number, grace(&facts.vmi));
@@ -179,7 +179,7 @@ fn connection<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Opti
     if !state.is_disconnected() || !moment.may_listen || facts.place.is_err() {
         return None;
     }
-    match facts.pod.ended(COMPUTE) {
+    match facts.pod.end_description(COMPUTE) {
         Some(why) => Some(KeeperAction::ReadLastState { why: Some(why) }),
         None => moment.may_try.then_some(KeeperAction::Connect),
     }

@@ -54,7 +54,7 @@ pub(crate) fn complete(request: &Request, context: &RequestContext) -> Admission
     if let Some(asked) = spec.storage().and_then(Quantity::bytes) {
         let bytes = match spec.is_block() {
             true => Some(asked),
-            false => Overhead::of(world, Some(name)).claim_for(asked),
+            false => Overhead::for_class(world, Some(name)).claim_for(asked),
         };
         let bytes = bytes.unwrap_or(asked).max(class.smallest().unwrap_or(0));
         if bytes > asked {

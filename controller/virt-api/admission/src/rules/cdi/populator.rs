@@ -62,7 +62,7 @@ fn stays(old: &VolumeImportSource, new: &VolumeImportSource) -> bool {
 fn spec(spec: &VolumeImportSourceSpec) -> Result<(), Vec<Fault>> {
     source::content_type(spec.content_type.as_ref(), "spec")?;
     let source = spec.source.clone().unwrap_or_default().of_data_volume();
-    source::is_one(&source, "VolumeImport", "spec")?;
+    source::check_single_source(&source, "VolumeImport", "spec")?;
     source::one(&source, spec.content_type.as_ref(), "spec")?;
     let mut refused = source::foreign(Some(&source), "spec");
     if !spec.checkpoints.is_empty() {

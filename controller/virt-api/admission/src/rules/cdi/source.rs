@@ -19,7 +19,7 @@ pub(super) fn check(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
         (None, Some(reference)) => return referred(reference, at),
         (Some(source), None) => source,
     };
-    is_one(source, "Data volume", at)?;
+    check_single_source(source, "Data volume", at)?;
     content_type(spec.content_type.as_ref(), at)?;
     one(source, spec.content_type.as_ref(), at)?;
     let refused = unserved(spec, at);
@@ -83,7 +83,7 @@ fn referred(reference: &SourceRef, at: &str) -> Result<(), Vec<Fault>> {
 }
 
 /// Checks that exactly one known source is set.
-pub(super) fn is_one(source: &Source, noun: &str, at: &str) -> Result<(), Vec<Fault>> {
+pub(super) fn check_single_source(source: &Source, noun: &str, at: &str) -> Result<(), Vec<Fault>> {
     let Source { http, s3, gcs, registry, pvc, upload, blank, imageio, vddk, snapshot, other: _ } = source;
     let named = [
         http.is_some(),

@@ -49,7 +49,7 @@ pub(super) fn by(name: &str, node: Option<&str>, request: Request) -> Request {
 
 /// The answer of the webhook at a path.
 pub(super) fn ask(path: &str, request: &Request, context: &RequestContext) -> AdmissionResponse {
-    judge(Webhook::at(path).expect("a webhook"), request, context)
+    judge(Webhook::find_by_path(path).expect("a webhook"), request, context)
 }
 
 /// The object after a mutating webhook.

@@ -272,7 +272,7 @@ fn a_cdi_object_goes_when_it_may() {
     };
     let left = RequestContext { left: Some("DataVolumes"), ..context() };
     let blocks = "BlockUninstallIfWorkloadsExist";
-    let hook = Webhook::at(REMOVED).unwrap();
+    let hook = Webhook::find_by_path(REMOVED).unwrap();
     for (strategy, phase, stays) in [
         (blocks, "Deployed", true),
         (blocks, "Deploying", true),

@@ -46,11 +46,11 @@ fn request() -> Request {
 }
 
 fn evicted(pod: &Value, vmi: &Value) -> Evicted {
-    Evicted { pod: Pod::take(pod.clone()), vmi: api::wire::read(vmi.clone()).ok() }
+    Evicted { pod: Pod::parse(pod.clone()), vmi: api::wire::read(vmi.clone()).ok() }
 }
 
 fn answer(evicted: Evicted, context: RequestContext) -> AdmissionResponse {
-    let hook = Webhook::at(PATH).unwrap();
+    let hook = Webhook::find_by_path(PATH).unwrap();
     assert_eq!(hook.name, HOOK);
     judge(hook, &request(), &RequestContext { evicted: Some(evicted), ..context })
 }
@@ -164,7 +164,7 @@ fn what_names_no_launcher_pod_is_let_through_unseen() {
     let other = Request { operation: Operation::Update, ..request() };
     assert_eq!(pod_of(&other), None);
     // A pod that was not read is not evicted.
-    let hook = Webhook::at(PATH).unwrap();
+    let hook = Webhook::find_by_path(PATH).unwrap();
     let unseen = later(judge(hook, &request(), &context())).unwrap();
     assert!(unseen.0.contains("is not evicted now") && unseen.1.is_none(), "{unseen:?}");
 }
@@ -176,7 +176,7 @@ fn the_owner_of_a_pod_is_its_vmi_by_a_name_that_leads_nowhere_else() {
         if !pointer.is_empty() {
             *pod.pointer_mut(pointer).unwrap() = value;
         }
-        vmi_of(&Pod::take(pod).unwrap())
+        vmi_of(&Pod::parse(pod).unwrap())
     };
     let path = of("", Value::Null).unwrap().path();
     assert_eq!(path, "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web");

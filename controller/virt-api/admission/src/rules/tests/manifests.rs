@@ -4,7 +4,7 @@ use super::base::*;
 use crate::rules::{Request, RequestContext, Sizes};
 use api::instancetype::{MatcherKind, Role, Scope};
 use api::preset::VirtualMachineInstancePreset;
-use cluster_model::instancetypes::Live;
+use cluster_model::instancetypes::LiveObject;
 use cluster_model::webhooks::WEBHOOKS;
 use serde_json::Value;
 use tests::manifests::Manifest;
@@ -79,7 +79,7 @@ fn sizes(objects: &[Value]) -> Sizes {
             _ => return None,
         };
         let meta = api::wire::read(object["metadata"].clone()).expect("metadata");
-        Some(Live { kind: MatcherKind { role, scope }, meta, spec: object["spec"].clone() })
+        Some(LiveObject { kind: MatcherKind { role, scope }, meta, spec: object["spec"].clone() })
     };
     let common = api::instancetype::common::objects();
     Sizes { live: objects.iter().chain(&common).filter_map(live).collect(), is_complete: true }

@@ -82,7 +82,7 @@ pub(super) fn response(path: &str, request: &Value, context: &RequestContext) ->
         let review =
             json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
         let request = Request::read(review.to_string().as_bytes()).expect("a review");
-        let verdict = judge(Webhook::at(path).expect("a webhook"), &request, context);
+        let verdict = judge(Webhook::find_by_path(path).expect("a webhook"), &request, context);
         review::write(&request, &verdict)["response"].clone()
     };
     let response = ask(false);

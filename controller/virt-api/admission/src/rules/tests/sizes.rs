@@ -3,7 +3,7 @@
 use super::base::*;
 use crate::rules::{RequestContext, Sizes};
 use api::instancetype::{MatcherKind, Role, Scope};
-use cluster_model::instancetypes::Live;
+use cluster_model::instancetypes::LiveObject;
 use serde_json::{Value, json};
 
 const PATHS: [[&str; 2]; 2] = [
@@ -67,7 +67,7 @@ const VALIDATE: &str = "/virtualmachines-validate";
 
 /// Context of a cluster with these.
 fn with_sizes(instancetype: Value, preference: Value) -> RequestContext {
-    let live = |role, name: &str, spec: Value| Live {
+    let live = |role, name: &str, spec: Value| LiveObject {
         kind: MatcherKind { role, scope: Scope::Cluster },
         meta: api::wire::read(json!({"name": name, "uid": "9f1c", "generation": 2})).unwrap(),
         spec,

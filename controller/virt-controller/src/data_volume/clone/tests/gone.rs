@@ -18,7 +18,7 @@ fn a_source_that_is_read_is_read_to_its_end() {
     assert_eq!(phase(&sim), "CloneInProgress", "{:?}", said(&sim, "Running"));
     let pod = source_pod(&sim);
     assert!(!crate::sim::is_going(sim.get(&pod)) && !crate::sim::is_going(sim.get(&importer())));
-    sim.later(60);
+    sim.advance(60);
     sim.settle();
     worker_ends(&mut sim, &importer(), Some(Stage::Done));
     sim.settle();
@@ -37,7 +37,7 @@ fn a_source_that_is_deleted_before_its_pod_runs_is_not_waited_for() {
     assert!(!sim.objects.contains_key(&source_pod(&sim)), "nobody reads");
     sim.vanish(&golden());
     source(&mut sim, S);
-    sim.later(60);
+    sim.advance(60);
     sim.settle();
     assert_eq!(phase(&sim), "CloneScheduled", "another of its name is there: {:?}", said(&sim, "Running"));
 }
@@ -78,7 +78,7 @@ fn before_the_first_byte_the_data_source_is_followed_again() {
     sim.settle();
     assert_eq!(sim.get(&claim())["metadata"]["annotations"][CLONE_REQUEST], "t/os-2");
     assert_ne!(phase(&sim), "Failed", "{:?}", said(&sim, "Running"));
-    sim.later(120);
+    sim.advance(120);
     sim.settle();
     assert_eq!(owner(&sim), sim.get(&second)["metadata"]["uid"]);
     runs(&mut sim, &pod, "cdi-clone-source");
@@ -95,11 +95,11 @@ fn a_clone_whose_source_is_gone_waits_for_the_next_image() {
     let (mut sim, first) = of_data_source();
     sim.vanish(&first);
     sim.settle();
-    sim.later(600);
+    sim.advance(600);
     sim.settle();
     assert_eq!(phase(&sim), "Pending", "{:?}", said(&sim, "Running"));
     image(&mut sim, "os-2");
-    sim.later(120);
+    sim.advance(120);
     sim.settle();
     assert_eq!(sim.get(&claim())["metadata"]["annotations"][CLONE_REQUEST], "t/os-2");
     assert_eq!(phase(&sim), "CloneScheduled");
@@ -137,7 +137,7 @@ fn another_source_of_another_namespace_is_permitted_anew() {
     data_source(&mut sim, S, "os", json!({"pvc": {"namespace": S, "name": "secret"}}));
     sim.vanish(&golden());
     sim.settle();
-    sim.later(120);
+    sim.advance(120);
     sim.settle();
     assert_eq!(sim.get(&claim())["metadata"]["annotations"][CLONE_REQUEST], "s/golden");
     let read = left(&sim).into_iter().filter(|key| key.namespace == S).count();

@@ -50,7 +50,7 @@ fn cluster() -> Sim {
     let key = Key::new(Kind::Secret, "kubevirt", SIGNING_KEY);
     sim.change(&key, json!({"data": {PRIVATE_KEY: text(PRIVATE), PUBLIC_KEY: text(PUBLIC.as_bytes())}}));
     sim.settle();
-    sim.later(60);
+    sim.advance(60);
     class(&mut sim, "Immediate");
     source(&mut sim, S);
     sim.told.clear();
@@ -190,17 +190,17 @@ fn a_clone_is_a_source_pod_and_an_importer_pod_and_ends() {
 
     // Each end has a certificate, and knows the authorities of the other one.
     let signer = |name: &str| {
-        Certificate::first(&file(&sim, &Key::new(Kind::Secret, "kubevirt", name), "tls.crt")).unwrap()
+        Certificate::from_pem(&file(&sim, &Key::new(Kind::Secret, "kubevirt", name), "tls.crt")).unwrap()
     };
     let (servers, clients) = (signer(SERVER_SIGNER.0), signer(CLIENT_SIGNER.0));
-    let shown = Certificate::first(&file(&sim, &client, "tls.crt")).unwrap();
+    let shown = Certificate::from_pem(&file(&sim, &client, "tls.crt")).unwrap();
     assert_eq!(shown.name.as_deref(), Some(client.name.as_str()));
     assert!(shown.is_clients(&clients, sim.now) && !shown.is_clients(&servers, sim.now));
     assert!(
         file(&sim, &client, "ca.crt").contains(cluster_model::objects::certificate::pem(&servers).trim())
     );
     let server = key(Kind::Secret, S, &pod.name);
-    let shown = Certificate::first(&file(&sim, &server, "tls.crt")).unwrap();
+    let shown = Certificate::from_pem(&file(&sim, &server, "tls.crt")).unwrap();
     assert!(
         shown.is_from(&servers, &[format!("{}.s.svc", pod.name)], sim.now)
             && !shown.is_clients(&servers, sim.now)
@@ -231,7 +231,7 @@ fn a_clone_is_a_source_pod_and_an_importer_pod_and_ends() {
     let told = ["Pending", "CloneScheduled", "CloneInProgress", "CloneSucceeded"].map(String::from);
     assert_eq!(sim.reasons(), told);
     assert_eq!(sim.warnings, [""; 0]);
-    sim.later(3600);
+    sim.advance(3600);
     assert_eq!(sim.round(), 0, "and then there is silence");
 }
 
@@ -288,7 +288,7 @@ fn who_writes_and_who_reads_wait_for_each_other() {
     assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Pending", "CloneSourceInUse"));
     assert!(said(&sim, "Running").2.contains("VMI web uses PVC s/golden"), "{:?}", said(&sim, "Running"));
     assert_eq!(left(&sim), []);
-    sim.later(30);
+    sim.advance(30);
     sim.settle();
     let told = sim.reasons().iter().filter(|reason| *reason == "CloneSourceInUse").count();
     assert_eq!(told, 1, "{:?}", sim.told);
@@ -297,7 +297,7 @@ fn who_writes_and_who_reads_wait_for_each_other() {
     let pod = sim.pod_of(&running).unwrap();
     sim.pod_ends(&pod, "Succeeded", 0);
     sim.settle();
-    sim.later(10);
+    sim.advance(10);
     sim.settle();
     let source = source_pod(&sim);
     runs(&mut sim, &source, "cdi-clone-source");
@@ -395,7 +395,7 @@ fn a_target_that_is_deleted_takes_the_source_pod_along_also_while_nobody_looked(
             },
         );
         // The key that the pod leads to, when its list comes.
-        assert!(sim.world.touched(&pod).contains(&disk()));
+        assert!(sim.world.dependents(&pod).contains(&disk()));
         let plan = crate::decide(&sim.world, &disk(), sim.now);
         sim.apply(plan);
         assert!(crate::sim::is_going(sim.get(&pod)), "{is_seen}");
@@ -409,7 +409,7 @@ fn a_source_pod_whose_certificate_ends_makes_room_for_another() {
     let mut sim = copying();
     let (pod, secret) = (source_pod(&sim), key(Kind::Secret, S, &source_pod(&sim).name));
     let before = sim.get(&secret)["data"]["tls.crt"].clone();
-    sim.later(3600);
+    sim.advance(3600);
     worker_is_late(&mut sim, &pod);
     sim.settle();
     assert!(crate::sim::is_going(sim.get(&importer())), "its certificate ends, too");
@@ -449,7 +449,7 @@ fn a_device_is_served_for_a_day_and_a_clone_that_takes_longer_has_failed() {
     assert!(hours(&copying()) <= 12, "a file goes on with the next pod");
     let mut sim = onto_a_device();
     assert!(hours(&sim) >= 23, "{}", hours(&sim));
-    sim.later(24 * 3600);
+    sim.advance(24 * 3600);
     let pod = source_pod(&sim);
     worker_is_late(&mut sim, &pod);
     sim.settle();
@@ -458,7 +458,7 @@ fn a_device_is_served_for_a_day_and_a_clone_that_takes_longer_has_failed() {
     assert!(crate::sim::is_going(sim.get(&importer())));
     // One whose importer pod came late has not had its time.
     let mut sim = onto_a_device();
-    sim.later(3600);
+    sim.advance(3600);
     let pod = source_pod(&sim);
     worker_is_late(&mut sim, &pod);
     sim.settle();
@@ -538,17 +538,17 @@ fn a_plan_that_breaks_off_is_begun_again() {
         for _ in 0..3 {
             breaks(&mut sim, requests, is_done);
         }
-        sim.later(10);
+        sim.advance(10);
         sim.settle();
         let pod = source_pod(&sim);
         runs(&mut sim, &pod, "cdi-clone-source");
         breaks(&mut sim, requests, is_done);
-        sim.later(10);
+        sim.advance(10);
         sim.settle();
         runs(&mut sim, &importer(), "importer");
         worker_ends(&mut sim, &importer(), Some(Stage::Done));
         breaks(&mut sim, requests, is_done);
-        sim.later(10);
+        sim.advance(10);
         sim.settle();
         assert_eq!(phase(&sim), "Succeeded", "{requests} {is_done}");
         if sim.objects.contains_key(&pod) {

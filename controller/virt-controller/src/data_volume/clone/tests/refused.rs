@@ -21,7 +21,7 @@ fn without_the_right_a_pvc_of_another_namespace_is_not_cloned() {
         tokens.push((why, Some(token(&now, PRIVATE, other))));
     }
     let mut early = cluster();
-    early.later(-600);
+    early.advance(-600);
     tokens.push(("of an earlier DataVolume", Some(token(&early, PRIVATE, this))));
     for (why, token) in tokens {
         let mut sim = cluster();
@@ -37,7 +37,7 @@ fn without_the_right_a_pvc_of_another_namespace_is_not_cloned() {
         assert!(!sim.objects.contains_key(&claim()) && left(&sim).is_empty(), "{why}");
         // Whether the source is there at all is told to nobody.
         sim.vanish(&golden());
-        sim.later(10);
+        sim.advance(10);
         sim.settle();
         assert_eq!(said(&sim, "Running").2, message, "{why}");
     }
@@ -61,7 +61,7 @@ fn a_token_whose_key_is_forgotten_is_said_to_be_so() {
         sim.change(&keys, json!({"data": {PRIVATE_KEY: text(OTHER), PUBLIC_KEY: text(public)}}));
         sim.settle();
         // The one before is believed for another hour.
-        sim.later(7200);
+        sim.advance(7200);
         sim.settle();
         let (_, reason, message) = said(&sim, "Running");
         assert_eq!(reason, "CloneTokenExpired", "{spec}");
@@ -133,7 +133,7 @@ fn a_pvc_that_says_another_source_than_its_data_source_is_not_served() {
     assert!(left(&sim).is_empty());
     sim.change(&claim(), json!({"metadata": {"annotations": {CLONE_REQUEST: "s/golden"}}}));
     sim.settle();
-    sim.later(60);
+    sim.advance(60);
     sim.settle();
     assert!(sim.objects.contains_key(&source_pod(&sim)));
 }
@@ -143,7 +143,7 @@ fn a_pvc_that_says_another_source_than_its_data_source_is_not_served() {
 fn forged_source_pods_wake_no_clone_of_others() {
     let mut sim = copying();
     let (pod, of) = (source_pod(&sim), uid(&sim));
-    assert!(sim.world.touched(&pod).contains(&disk()));
+    assert!(sim.world.dependents(&pod).contains(&disk()));
     let mut forged = |namespace: &str, name: &str, label: &str, target: &str| {
         let owner = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "a", "uid": "x", "controller": true});
         let object = json!({"metadata": {
@@ -152,7 +152,7 @@ fn forged_source_pods_wake_no_clone_of_others() {
             "annotations": {TARGET: target},
         }});
         let key = sim.put(Kind::Pod, object);
-        sim.world.touched(&key)
+        sim.world.dependents(&key)
     };
     assert!(!forged("evil", &pod.name, &of, "t/disk").contains(&disk()), "it is not where the source is");
     assert!(!forged("evil", "clone-source-y", &of, "t/disk").contains(&disk()), "it is not called so");
@@ -170,7 +170,7 @@ fn a_token_counts_only_where_the_webhook_was_asked() {
         sim.vanish(&hook);
         if let Some(seconds) = since {
             let now = sim.now;
-            sim.later(seconds);
+            sim.advance(seconds);
             object["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
             sim.put(hook.kind, object);
             sim.now = now;
@@ -197,10 +197,10 @@ fn a_token_from_the_time_of_another_cdi_counts_for_nothing() {
     sim.put(Kind::DataVolume, object);
     sim.settle();
     // It goes, and all of cdi.kubevirt.io is ours.
-    sim.later(20);
+    sim.advance(20);
     sim.vanish(&uploads);
     sim.settle();
-    sim.later(20);
+    sim.advance(20);
     sim.settle();
     assert_eq!(said(&sim, "Running").1, "CloneNotPermitted");
     assert!(
@@ -228,7 +228,7 @@ fn each_source_pod_is_permitted_anew() {
     worker_ends(&mut sim, &importer(), None);
     worker_ends(&mut sim, &pod, None);
     sim.vanish(&pod);
-    sim.later(600);
+    sim.advance(600);
     sim.settle();
     assert!(!sim.objects.contains_key(&source_pod(&sim)));
     assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Pending", "CloneNotPermitted"));

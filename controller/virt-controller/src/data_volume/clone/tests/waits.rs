@@ -15,7 +15,7 @@ fn is_ready(sim: &mut Sim, pod: &Key) {
 }
 
 fn passes(sim: &mut Sim, seconds: i64) {
-    sim.later(seconds);
+    sim.advance(seconds);
     sim.settle();
 }
 
@@ -90,7 +90,7 @@ fn counts(sim: &mut Sim, pod: &Key, done: u64) {
     let uid = sim.uid(pod);
     let report = api::job::Report { stage: Stage::Moving, done, ..Default::default() };
     let now = sim.now;
-    sim.world.says((pod.namespace.clone(), pod.name.clone()), uid, report, now);
+    sim.world.store_report((pod.namespace.clone(), pod.name.clone()), uid, report, now);
     sim.settle();
 }
 

@@ -71,7 +71,7 @@ fn no_vmi_starts_on_the_source_while_a_csi_driver_copies_it() {
     assert!(why.contains("PVC t/golden is being cloned by its storage, into PVC disk"), "{why}");
     // The clone is there, and that wakes the VMI.
     sim.bind(&claim());
-    assert!(sim.world.touched(&claim()).contains(&waiting));
+    assert!(sim.world.dependents(&claim()).contains(&waiting));
     sim.settle();
     assert!(sim.pod_of(&waiting).is_some());
 }
@@ -121,7 +121,7 @@ fn a_csi_driver_is_not_asked_while_a_pod_mounts_the_source() {
     };
     sim.world.failures.insert(disk(), failure);
     let plan = crate::decide(&sim.world, &disk(), sim.now);
-    assert!(!plan.steps.iter().any(|step| matches!(step, Step::Unused { .. })), "{plan:?}");
+    assert!(!plan.steps.iter().any(|step| matches!(step, Step::RequireNoMounter { .. })), "{plan:?}");
     sim.apply(plan);
     assert!(said(&sim, "Running").2.contains("pod shell mounts"), "{:?}", said(&sim, "Running"));
     sim.world.failures.clear();
