@@ -37,6 +37,7 @@ mod keep;
 mod kernel_boot;
 pub mod life;
 pub(crate) mod metrics;
+mod new_file;
 mod overlay;
 mod pinning;
 pub mod prepare;

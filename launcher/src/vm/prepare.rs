@@ -10,7 +10,7 @@
 //!
 //! A launcher that takes a running VM over only finds them: nothing is created under a running guest.
 
-use super::{firmware, host_devices, metrics, overlay, pinning, state, users};
+use super::{firmware, host_devices, metrics, new_file, overlay, pinning, state, users};
 use crate::domain::host::{Blocks, DiskLocation, Efi, Host, Layer, Layers, Medium, Pinning};
 use crate::domain::host_device::HostAddress;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,11 +21,10 @@ use crate::root::{Root, socket_path};
 use crate::seed::cloud_init::Identity;
 use api::launcher::{Format, Link, Resolved, Source};
 use api::machine::{Boot, Disk, Filesystem, Machine, Target, Volume};
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -262,7 +261,8 @@ impl Preparing<'_> {
             (Ok(_), _) => {}
             (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how.is_start() => {
                 let cannot = || format!("cannot make {} of the disk '{}'", path.display(), disk.name);
-                sized(path, overlay::whole_blocks(size)).map_err(|e| Error::io(cannot(), e))?;
+                new_file::create(path, overlay::whole_blocks(size))
+                    .map_err(|e| Error::new(e.kind(), cannot()).because(e))?;
             }
             (Err(e), _) => {
                 return Err(Error::io(
@@ -474,26 +474,6 @@ fn opens_direct(path: &Path) -> bool {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()).is_ok()
 }
 
-/// Creates a sparse file, which gets its name only after its size: a shorter one would be the guest's disk at
-/// the next start. An existing file is not replaced.
-fn sized(path: &Path, size: u64) -> std::io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let mut options = fs::OpenOptions::new();
-    let made = options.write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW).open(&partial);
-    let named = made.and_then(|made| made.set_len(size).and_then(|()| made.sync_all())).and_then(|()| {
-        match renameat_with(CWD, &partial, CWD, path, RenameFlags::NOREPLACE) {
-            // NFS does not support this kind of rename, but has links.
-            Err(Errno::INVAL) => fs::hard_link(&partial, path),
-            other => Ok(other?),
-        }
-    });
-    if named.is_err() || fs::exists(&partial)? {
-        fs::remove_file(&partial)?;
-    }
-    named
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -536,21 +516,5 @@ mod tests {
         // A VM that runs keeps its file system, whose socket is gone with its first client.
         fs::remove_file(&socket).unwrap();
         assert!(prepare(&machine, &resolved, &root, PrepareMode::TakeOver).is_ok());
-    }
-
-    #[test]
-    fn a_file_that_cannot_have_its_size_is_not_there_for_the_next_start() {
-        let folder = tempfile::tempdir().unwrap();
-        let all = || fs::read_dir(folder.path()).unwrap().count();
-        let disk = folder.path().join("disk.img");
-        sized(&disk, i64::MAX as u64).unwrap_err();
-        assert_eq!(all(), 0);
-        // What a launcher left that was killed is in nobody's way.
-        fs::write(folder.path().join("disk.img.partial"), "half").unwrap();
-        sized(&disk, 8192).unwrap();
-        assert_eq!((fs::metadata(&disk).unwrap().len(), all()), (8192, 1));
-        fs::write(&disk, "mine").unwrap();
-        sized(&disk, 8192).unwrap_err();
-        assert_eq!((fs::read(&disk).unwrap().as_slice(), all()), (b"mine".as_slice(), 1));
     }
 }
