@@ -118,6 +118,15 @@ impl RealFolder {
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(Error::io(format!("cannot examine {}", path.display()), e)),
         }
+        // QEMU takes locks of another family, which a flock does not meet. A file system without locks answers with
+        // an error: no lock can be held on it.
+        if !created && container_disk::in_use::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
+            let what = format!(
+                "{} is in use: a running QEMU or another process has it open and locked; stop it, or move the file",
+                path.display()
+            );
+            return Err(Error::failed(what));
+        }
         let file = self.holds(file);
         let why = file.strange().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
         match why.filter(|_| !created) {

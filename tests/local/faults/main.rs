@@ -8,6 +8,7 @@
 //! | `full_disk.rs` | no room, at each phase | root: a tmpfs |
 //! | `vm.rs` | no room for the files of a VM that is started | root: a tmpfs; virt-launcher |
 //! | `overlap.rs` | a source below its target | root: loop devices |
+//! | `guest.rs` | a guest that runs from an unfinished file | qemu-io |
 //! | `kill.rs` | kill -9 at a system call | |
 //! | `verify.rs` | bytes that change below a run | |
 //!
@@ -18,6 +19,7 @@
 
 mod device;
 mod full_disk;
+mod guest;
 mod held;
 mod kill;
 mod overlap;
