@@ -166,7 +166,6 @@ fn hop(source: &mut Pod, name: &str) -> Pod {
     let mut target = Pod::receiving(source);
     source.vm.kill();
     carry(source, &target);
-    let began = Instant::now();
     let (launched, migrated) = target.receive(|| {
         let uris = ["--migrateuri", "unix:///mnt/memory.sock", "--disks-uri", "unix:///mnt/disks.sock"];
         let disks = ["--copy-storage-all", "--migrate-disks", "vda"];
@@ -176,7 +175,6 @@ fn hop(source: &mut Pod, name: &str) -> Pod {
     });
     let said = String::from_utf8_lossy(&migrated.stderr).into_owned();
     assert!(migrated.status.success() && launched.is_ok(), "{said}\n{}", target.vm.log());
-    eprintln!("{name} went to another launcher in {:.1?}", began.elapsed());
     let state = target.vm.state();
     assert_eq!(state["life"], "Running", "{state}: {}", target.vm.log());
     assert_ne!(state["qemu_pid"].as_u64().unwrap(), qemu);
