@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Verb::Add(args) => {
             let vm = args.vm.open()?;
             args.ports.iter().try_for_each(|forward| {
-                forwarding::add(&vm, forward.clone())?;
+                forwarding::add(&vm, forward)?;
                 let Forward { protocol, address, port, guest_port } = forward;
                 ui::say(&format!(
                     "coracle: {address}:{port}/{protocol} is forwarded to port {guest_port} of {}",

@@ -7,18 +7,18 @@ use crate::resolve::network;
 use api::launcher::{Forward, Link, MonitorCommand};
 
 /// Adds a forward. That of a stopped VM is there at its next start.
-pub fn add(vm: &Vm, forward: Forward) -> Result<()> {
+pub fn add(vm: &Vm, forward: &Forward) -> Result<()> {
     let mut change = Change::begin(vm)?;
     let known = change.forwards()?;
-    if known.contains(&forward) {
-        let what = format!("{} of {} is forwarded already", shown(&forward), vm.name());
+    if known.contains(forward) {
+        let what = format!("{} of {} is forwarded already", shown(forward), vm.name());
         return Err(Error::new(ErrorKind::Usage, what));
     }
     known.push(forward.clone());
     if change.client.is_some() {
-        network::check(&vm.home, std::slice::from_ref(&forward))?;
+        network::check(&vm.home, std::slice::from_ref(forward))?;
     }
-    let Forward { protocol, address, port, guest_port } = &forward;
+    let Forward { protocol, address, port, guest_port } = forward;
     change.monitor(&format!("hostfwd_add {} {protocol}:{address}:{port}-:{guest_port}", change.netdev))?;
     change.vm.record.save(&vm.home)
 }
@@ -152,13 +152,13 @@ mod tests {
         };
         let one = vm(&home, &[]);
         assert_eq!(interface(&one), Some((0, "one".to_owned())));
-        add(&one, network::forward("2222:22").unwrap()).unwrap();
+        add(&one, &network::forward("2222:22").unwrap()).unwrap();
         assert_eq!(own(&one), ["127.0.0.1:2222:22/tcp"]);
 
         let two = vm(&home, &["2222:22", "5353:53/udp"]);
         assert_eq!(interface(&two), Some((1, "two".to_owned())));
-        add(&two, network::forward("8080:80").unwrap()).unwrap();
-        assert!(add(&two, network::forward("8080:80").unwrap()).unwrap_err().to_string().contains("already"));
+        add(&two, &network::forward("8080:80").unwrap()).unwrap();
+        assert!(add(&two, &network::forward("8080:80").unwrap()).unwrap_err().to_string().contains("already"));
         assert_eq!(remove(&two, |forward| forward.port == 5353).unwrap().len(), 1);
         assert_eq!(own(&two), ["127.0.0.1:2222:22/tcp", "127.0.0.1:8080:80/tcp"]);
         let e = remove(&two, |forward| forward.port == 1).unwrap_err();
