@@ -78,10 +78,6 @@ impl BlockTarget {
                 "the target {shown} became another device while it was opened"
             )));
         }
-        let storage = Storage::of(&file, &shown.to_string()).map_err(cannot)?;
-        if let Some(how) = storage.locked_elsewhere() {
-            return Err(Error::failed(format!("the target {shown} is in use: {how}")));
-        }
         let capacity =
             (&file).seek(SeekFrom::End(0)).map_err(|e| Error::io(format!("cannot measure {shown}"), e))?;
         let behind = WriteBehind::for_file(&file).map_err(cannot)?;

@@ -12,7 +12,6 @@
 //! which sources check.
 
 use super::in_use::{self, pair};
-use container_disk::in_use::is_locked;
 use rustix::fs::{AtFlags, CWD, StatxFlags, major, minor};
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -85,27 +84,6 @@ impl Storage {
             }
         }
         Storage { parts }
-    }
-
-    /// The file or device whose bytes are those of this disk, below it or as its partition, that a QEMU or
-    /// another process has locked, as the end of a sentence. QEMU's lock is one of the file that it opened, and
-    /// is not one of the disk.
-    pub(crate) fn locked_elsewhere(&self) -> Option<String> {
-        let below = self.parts.iter().filter(|part| !part.is_itself && part.span.is_some());
-        let inside = self.parts.iter().filter(|part| part.is_itself).flat_map(|part| match part.location {
-            Location::Device(rdev) => in_use::with_partitions(rdev).split_off(1),
-            Location::File { .. } => vec![],
-        });
-        let below = below.map(|part| (part.name.clone(), "below it", part.location));
-        let inside = inside.map(|(name, rdev)| (name, "in it", Location::Device(rdev)));
-        below.chain(inside).find_map(|(name, place, location)| {
-            // A device without a node here has no user here that can be found.
-            let file = File::open(&name).ok()?;
-            let is_it = Location::of(&file.metadata().ok()?) == location;
-            // A file system without locks answers with an error: no lock can be held on it.
-            let is_locked = is_it && is_locked(file.as_fd(), 0, 0).unwrap_or(false);
-            is_locked.then(|| format!("a running QEMU or another process has {name} {place} open and locked"))
-        })
     }
 
     /// The overlap of this storage, which is read, with that of a target, as a sentence; `None` if writing

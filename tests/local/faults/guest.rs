@@ -1,8 +1,6 @@
-//! A guest that runs from an unfinished file, or from the bytes of a device under another name: no run takes
-//! the file or its name away, or writes to the device.
+//! A guest that runs from an unfinished file: no run takes the file or its name away.
 
-use super::overlap::Loop;
-use super::{PROGRAM, done};
+use super::PROGRAM;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -58,34 +56,4 @@ fn a_partial_that_a_guest_runs_from_keeps_its_name() {
     drop(guest);
     place.run(&["convert", "-q", "disk.raw", "disk.img"]).ok();
     place.shell("cmp disk.raw disk.img");
-}
-
-#[test]
-fn a_device_over_a_file_that_a_guest_runs_from_is_not_written() {
-    let place = Place::with_disk(PROGRAM, SIZE, 86);
-    place.shell("truncate -s 16M back");
-    let Some(device) = Loop::over(&place.path("back")) else { return };
-    let Some(guest) = Guest::on(&place.path("back")) else { return };
-    let args = ["convert", "-q", "disk.raw", &device.0];
-    place.run(&args).refused(1, "back below it");
-    drop(guest);
-    place.run(&args).ok();
-}
-
-#[test]
-fn a_device_whose_partition_a_guest_runs_from_is_not_written() {
-    let place = Place::with_disk(PROGRAM, SIZE, 87);
-    place.shell("truncate -s 16M back && echo ,,L | sfdisk -q back");
-    let Some(device) = Loop::over(&place.path("back")) else { return };
-    let partition = format!("{}p1", device.0);
-    if !done("partx", &["--add", &device.0]) || !Path::new(&partition).exists() {
-        println!("left out: the device gets no partition here");
-        return;
-    }
-    let Some(guest) = Guest::on(Path::new(&partition)) else { return };
-    let args = ["convert", "-q", "disk.raw", &device.0];
-    place.run(&args).refused(1, "p1 in it");
-    drop(guest);
-    done("partx", &["--delete", &device.0]);
-    place.run(&args).ok();
 }

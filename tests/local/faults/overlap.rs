@@ -10,10 +10,10 @@ use tests::place::Place;
 const SIZE: u64 = 8 << 20;
 
 /// A loop device, removed on drop; `None` with a printed reason if the host has none.
-pub(crate) struct Loop(pub(crate) String);
+struct Loop(String);
 
 impl Loop {
-    pub(crate) fn over(file: &Path) -> Option<Loop> {
+    fn over(file: &Path) -> Option<Loop> {
         let output = Command::new("losetup").args(["--find", "--show", text(file)]).output();
         match output {
             Ok(output) if output.status.success() => {
