@@ -158,7 +158,9 @@ mod tests {
         let two = vm(&home, &["2222:22", "5353:53/udp"]);
         assert_eq!(interface(&two), Some((1, "two".to_owned())));
         add(&two, &network::forward("8080:80").unwrap()).unwrap();
-        assert!(add(&two, &network::forward("8080:80").unwrap()).unwrap_err().to_string().contains("already"));
+        assert!(
+            add(&two, &network::forward("8080:80").unwrap()).unwrap_err().to_string().contains("already")
+        );
         assert_eq!(remove(&two, |forward| forward.port == 5353).unwrap().len(), 1);
         assert_eq!(own(&two), ["127.0.0.1:2222:22/tcp", "127.0.0.1:8080:80/tcp"]);
         let e = remove(&two, |forward| forward.port == 1).unwrap_err();
