@@ -51,19 +51,19 @@ fn scheme(begin: &OsStr) -> Vec<CompletionCandidate> {
 mod tests {
     use super::*;
 
-    fn values(candidates: Vec<CompletionCandidate>) -> Vec<String> {
+    fn values(candidates: &[CompletionCandidate]) -> Vec<String> {
         candidates.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
     }
 
     #[test]
     fn schemes_complete_and_paths_behind_them() {
-        assert_eq!(values(scheme(OsStr::new("oci"))), ["oci:", "oci-archive:"]);
-        assert_eq!(values(scheme(OsStr::new("docker"))), ["docker-archive:", "docker://"]);
-        assert_eq!(values(scheme(OsStr::new(""))), [""; 0]);
+        assert_eq!(values(&scheme(OsStr::new("oci"))), ["oci:", "oci-archive:"]);
+        assert_eq!(values(&scheme(OsStr::new("docker"))), ["docker-archive:", "docker://"]);
+        assert_eq!(values(&scheme(OsStr::new(""))), [""; 0]);
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("saved.tar"), "").unwrap();
         let begin = format!("docker-archive:{}/sa", folder.path().display());
         let whole = format!("docker-archive:{}/saved.tar", folder.path().display());
-        assert_eq!(values(scheme(OsStr::new(&begin))), [whole]);
+        assert_eq!(values(&scheme(OsStr::new(&begin))), [whole]);
     }
 }

@@ -96,11 +96,9 @@ impl<'a> Place<'a> {
             Err(Errno::EXIST) => return self.clear().map(|()| None),
             Err(e) => return Err(self.failed("make", e)),
         };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // Another process takes it for a leftover.
-            Err(Errno::WOULDBLOCK) => return Ok(None),
-            // A file system without locks: a file that was just created is ours all the same.
-            Ok(()) | Err(_) => {}
+        // Another process takes it for a leftover. Without locks on its file system a file that was just created is ours all the same.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Ok(None);
         }
         let is_named = own_file::leads_to(&self.folder, &self.partial, &file);
         Ok(is_named.map_err(|e| self.failed("examine", e))?.then_some(file))
