@@ -15,7 +15,7 @@
 //! result from the source, which then lets its own VM go on beside the one here. A QEMU that was still receiving is ended by the
 //! daemon, or by the driver when it finds the unfinished migration in libvirt's records.
 //!
-//! A daemon that runs as root would use the folders of the system ([`session`]), so root cannot receive.
+//! A daemon that runs as root would use the folders of the system (`session`), so root cannot receive.
 
 mod session;
 
