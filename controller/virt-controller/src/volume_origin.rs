@@ -1,5 +1,5 @@
-//! Where the volume of a PVC with a source comes from. "Bound" alone does not say: the control plane of Kubernetes binds a PVC to any
-//! free volume of its class, whatever its `dataSource` or `dataSourceRef` names.
+//! Origin of the volume of a PVC that names a source. "Bound" alone is no proof: the control plane of Kubernetes binds a PVC to any free
+//! volume of its class, whatever its `dataSource` or `dataSourceRef` names.
 //!
 //! | the PVC | its volume is of its source where |
 //! |---|---|
@@ -24,35 +24,36 @@ pub(crate) enum VolumeOrigin {
 /// The origin of the volume of a PVC.
 pub(crate) fn volume_origin(world: &World, claim: &PersistentVolumeClaim) -> VolumeOrigin {
     let spec = &claim.spec;
-    if claim.is_filled() || spec.data_source.is_none() && spec.data_source_ref.is_none() {
-        return VolumeOrigin::OfSource;
+    if !claim.is_bound() {
+        return VolumeOrigin::Unknown;
     }
-    let Some(volume_name) = spec.volume_name.as_deref().filter(|_| claim.is_bound()) else {
-        // Without the name of a volume nobody chose one.
-        return if claim.is_bound() { VolumeOrigin::OfSource } else { VolumeOrigin::Unknown };
-    };
+    let has_source = spec.data_source.is_some() || spec.data_source_ref.is_some();
+    let volume_name = spec.volume_name.as_deref().filter(|_| has_source && !claim.is_filled());
+    let Some(volume_name) = volume_name else { return VolumeOrigin::OfSource };
     if claim.populator().is_some() {
         return match is_filled_in_its_place(world, claim) {
             true => VolumeOrigin::OfSource,
             false => other(volume_name, "which is not filled from its dataSourceRef"),
         };
     }
-    match world.volumes.get("", volume_name) {
+    match has_free_volume(world, claim) {
         None => VolumeOrigin::Unknown,
-        Some(volume) if claim.was_given_a_free_volume() && volume.was_chosen_free() => {
-            other(volume_name, "which existed already, and was not made from its source")
-        }
-        Some(_) => VolumeOrigin::OfSource,
+        Some(true) => other(volume_name, "which existed already, and was not made from its source"),
+        Some(false) => VolumeOrigin::OfSource,
     }
 }
 
-/// The PVC that is filled in place of this one is filled.
+/// True if the control plane chose the volume of the PVC among free ones; `None` if the volume is not known yet.
+pub(crate) fn has_free_volume(world: &World, claim: &PersistentVolumeClaim) -> Option<bool> {
+    let volume = world.volumes.get("", claim.spec.volume_name.as_deref()?)?;
+    Some(claim.was_given_a_free_volume() && volume.was_chosen_free())
+}
+
+/// True if the PVC that is filled in place of this one is filled.
 fn is_filled_in_its_place(world: &World, claim: &PersistentVolumeClaim) -> bool {
     let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
     let prime = claim.prime().and_then(|name| world.pvcs.get(namespace, &name));
-    let own =
-        prime.filter(|prime| prime.target().map(|owner| owner.uid.as_str()) == claim.meta.uid.as_deref());
-    own.is_some_and(PersistentVolumeClaim::is_filled)
+    prime.is_some_and(|prime| prime.is_in_place_of(claim) && prime.is_filled())
 }
 
 fn other(volume: &str, why: &str) -> VolumeOrigin {

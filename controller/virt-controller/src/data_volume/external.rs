@@ -28,17 +28,18 @@ pub(super) fn follow_population(
     let populator = describe_reference(&claim.spec.data_source_ref)
         .or_else(|| describe_reference(&claim.spec.data_source));
     let populator = populator.unwrap_or_else(|| "what its spec names".to_owned());
-    if let VolumeOrigin::Other(why) = volume_origin(request.world, claim) {
-        return misbound(&format!("PVC {name} {why}"));
-    }
-    if claim.is_bound() && volume_origin(request.world, claim) == VolumeOrigin::OfSource {
-        let message = format!("PVC {name} was populated by {populator}");
-        return Outcome::default().complete(&message).enter_phase(
-            Phase::Succeeded,
-            false,
-            "ImportSucceeded",
-            message,
-        );
+    match volume_origin(request.world, claim) {
+        VolumeOrigin::Other(why) => return misbound(&format!("PVC {name} {why}")),
+        VolumeOrigin::OfSource => {
+            let message = format!("PVC {name} was populated by {populator}");
+            return Outcome::default().complete(&message).enter_phase(
+                Phase::Succeeded,
+                false,
+                "ImportSucceeded",
+                message,
+            );
+        }
+        VolumeOrigin::Unknown => {}
     }
     let annotation = |name: &str| claim.meta.annotations.get(name).filter(|text| !text.is_empty());
     let mut message = format!("PVC {name} is populated by {populator}");

@@ -31,6 +31,7 @@
 use super::claim::{AT_ONCE, WORKER_OBJECT};
 use super::claim_annotations::{self, MESSAGE, REASON, RESTARTS, RUNNING};
 use super::{NOT_SERVED, WAITS, standalone_claim};
+use crate::volume_origin::has_free_volume;
 use api::cdi::annotations::{
     CLONE_REQUEST, CLONE_TYPE, CONTENT_TYPE, POD_NAME, POD_PHASE, POD_READY, POPULATED_FOR, POPULATOR_KIND,
     POPULATOR_PROGRESS, PRIME, RECLAIM_POLICY, TARGET,
@@ -39,8 +40,7 @@ use api::claim::{ClaimSpec, DataReference};
 use api::data_volume::{ContentType, DataVolume, PvcSource, Source};
 use api::wire::Wire;
 use cluster_model::objects::{
-    Attempt, ClaimReference, Failure, IndexKey, Key, Kind, PersistentVolume, PersistentVolumeClaim, Work,
-    World, key, owner,
+    Attempt, ClaimReference, Failure, IndexKey, Key, Kind, PersistentVolumeClaim, Work, World, key, owner,
 };
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
@@ -104,8 +104,7 @@ pub(super) fn decide(world: &World, claim: &PersistentVolumeClaim, now: Timestam
     }
     let target = Target { world, claim, source, prime_name, now };
     let prime = world.pvcs.get(target.namespace(), &target.prime_name);
-    let own = prime
-        .filter(|prime| prime.target().map(|owner| owner.uid.as_str()) == target.claim.meta.uid.as_deref());
+    let own = prime.filter(|prime| prime.is_in_place_of(claim));
     if target.claim.is_bound() {
         return finish_bound(&target, own);
     }
@@ -313,7 +312,7 @@ fn finish_bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> P
         let is_of_prime = match prime {
             Some(prime) => prime.is_filled(),
             // It was deleted, in the hand-over at the earliest: a free volume was not handed over.
-            None => !is_of_free_volume(target),
+            None => has_free_volume(target.world, target.claim) != Some(true),
         };
         let entry = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let annotations = match is_of_prime {
@@ -336,11 +335,6 @@ fn finish_bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> P
         plan.delete(key(Kind::PersistentVolumeClaim, &prime.meta), &prime.meta);
     }
     plan
-}
-
-fn is_of_free_volume(target: &Target<'_>) -> bool {
-    let volume = target.claim.spec.volume_name.as_deref().and_then(|name| target.world.volumes.get("", name));
-    target.claim.was_given_a_free_volume() && volume.is_some_and(PersistentVolume::was_chosen_free)
 }
 
 /// Writes a reason and a message on the PVC, and sends an event where the reason is new.

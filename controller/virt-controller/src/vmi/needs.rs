@@ -18,6 +18,14 @@ pub(super) enum DiskNeeds {
     Failed { volume: String, message: String },
 }
 
+/// Reason why the content of a PVC is not that of its source, as the end of a sentence about it.
+fn incomplete(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
+    claim.not_whole().or_else(|| match volume_origin(world, claim) {
+        VolumeOrigin::Other(why) => Some(why),
+        VolumeOrigin::OfSource | VolumeOrigin::Unknown => None,
+    })
+}
+
 pub(super) fn has_data_volumes(vmi: &VirtualMachineInstance) -> bool {
     vmi.spec.volumes.iter().any(|volume| volume.data_volume.is_some())
 }
@@ -59,7 +67,9 @@ pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
                 }
             }
         }
-        match world.pvcs.get(namespace, name) {
+        let claim = world.pvcs.get(namespace, name);
+        let incomplete = claim.and_then(|claim| incomplete(world, claim));
+        match claim {
             Some(claim) if claim.meta.deletion_timestamp.is_some() => {
                 filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being deleted"));
             }
@@ -71,12 +81,8 @@ pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
                 });
             }
             // Also where its DataVolume is gone, and between two pods.
-            Some(claim) if claim.not_whole().is_some() => {
-                let why = claim.not_whole().unwrap_or_default();
-                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} {why}"));
-            }
-            Some(claim) if matches!(volume_origin(world, claim), VolumeOrigin::Other(_)) => {
-                let VolumeOrigin::Other(why) = volume_origin(world, claim) else { continue };
+            Some(_) if incomplete.is_some() => {
+                let why = incomplete.unwrap_or_default();
                 filling.get_or_insert_with(|| format!("PVC {namespace}/{name} {why}"));
             }
             // Before the pod is noted on the PVC.

@@ -162,6 +162,11 @@ impl PersistentVolumeClaim {
         (owner.kind == Kind::PersistentVolumeClaim.name() && owner.uid == uid).then_some(owner)
     }
 
+    /// True if this PVC is the one that is filled in place of `other`.
+    pub fn is_in_place_of(&self, other: &PersistentVolumeClaim) -> bool {
+        self.target().is_some_and(|owner| Some(&owner.uid) == other.meta.uid.as_ref())
+    }
+
     /// Name of the VM whose EFI variables and TPM are on the PVC, from its label.
     pub fn state_of(&self) -> Option<&str> {
         self.meta.labels.get(STATE_FOR).map(String::as_str)

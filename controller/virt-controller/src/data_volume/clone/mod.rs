@@ -131,12 +131,10 @@ pub(super) fn follow_population(
     phase: Phase,
 ) -> Outcome {
     let name = super::claim_name(claim);
-    let origin = volume_origin(request.world, claim);
-    if let VolumeOrigin::Other(why) = &origin {
-        return misbound(&format!("PVC {name} {why}"));
-    }
-    if claim.is_bound() && origin == VolumeOrigin::OfSource {
-        return complete(request, claim, None, &api::job::Report::default());
+    match volume_origin(request.world, claim) {
+        VolumeOrigin::Other(why) => return misbound(&format!("PVC {name} {why}")),
+        VolumeOrigin::OfSource => return complete(request, claim, None, &api::job::Report::default()),
+        VolumeOrigin::Unknown => {}
     }
     let (kind, source) = claim
         .spec
