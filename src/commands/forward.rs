@@ -81,12 +81,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             })
         }
         Verb::Ls(args) => {
-            let links = args.vm.open()?.record.sync.resolved.interfaces.into_values();
-            let forwards = links.flat_map(|link| match link {
-                Link::User { forwards, .. } => forwards,
-                Link::Tap { .. } | Link::Device { .. } | Link::Sidecar { .. } | Link::Passt { .. } => vec![],
-            });
-            ui::out(&forwards.map(|forward| format!("{}\n", shown(&forward))).collect::<String>())
+            let vm = args.vm.open()?;
+            let forwards = vm.record.sync.resolved.interfaces.values().flat_map(Link::forwards);
+            ui::out(&forwards.map(|forward| format!("{}\n", shown(forward))).collect::<String>())
         }
     }
 }

@@ -122,11 +122,7 @@ fn known_hosts(path: &Path) -> OsString {
 /// Address and port that are forwarded to the guest's port 22.
 fn port_of_ssh(vm: &Vm) -> Option<(String, u16)> {
     let links = vm.record.sync.resolved.interfaces.values();
-    let forwards = links.flat_map(|link| match link {
-        Link::User { forwards, .. } => forwards.as_slice(),
-        Link::Tap { .. } | Link::Device { .. } | Link::Sidecar { .. } | Link::Passt { .. } => &[],
-    });
-    let found = forwards.into_iter().find(|f| f.guest_port == 22 && f.protocol == "tcp")?;
+    let found = links.flat_map(Link::forwards).find(|f| f.guest_port == 22 && f.protocol == "tcp")?;
     let address = match found.address.as_str() {
         "0.0.0.0" => "127.0.0.1",
         "::" => "::1",

@@ -7,7 +7,7 @@ use super::start_args::StartArgs;
 use super::vms;
 use crate::error::{Error, Result};
 use crate::ui;
-use api::launcher::{Forward, Link, State};
+use api::launcher::{Forward, State};
 use api::wire::Wire as _;
 use cdi::run::watch::Watch;
 use clap_complete::engine::ArgValueCompleter;
@@ -146,8 +146,7 @@ fn dry_run(args: &Args, prepared: &Prepared, which: &Selection) -> Result<()> {
 /// Prints the addresses of the guest's forwarded ports.
 fn tell_forwards(vm: &Vm) {
     for link in vm.record.sync.resolved.interfaces.values() {
-        let Link::User { forwards, .. } = link else { continue };
-        for Forward { protocol, address, port, guest_port } in forwards {
+        for Forward { protocol, address, port, guest_port } in link.forwards() {
             ui::say(&format!(
                 "coracle: {address}:{port}/{protocol} is forwarded to port {guest_port} of {}",
                 vm.name()

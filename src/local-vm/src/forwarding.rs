@@ -143,12 +143,7 @@ mod tests {
         let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
         let own = |vm: &Vm| -> Vec<String> {
             let vm = Vm::open(&vm.home, "vm").unwrap();
-            let links = vm.record.sync.resolved.interfaces.into_values();
-            let all = links.flat_map(|link| match link {
-                Link::User { forwards, .. } => forwards,
-                _ => vec![],
-            });
-            all.map(|forward| shown(&forward)).collect()
+            vm.record.sync.resolved.interfaces.values().flat_map(Link::forwards).map(shown).collect()
         };
         let one = vm(&home, &[]);
         assert_eq!(interface(&one), Some((0, "one".to_owned())));

@@ -227,6 +227,16 @@ pub enum Link {
     },
 }
 
+impl Link {
+    /// Ports of this computer that lead to the guest, which a user-mode network alone has.
+    pub fn forwards(&self) -> &[Forward] {
+        match self {
+            Link::User { forwards, .. } => forwards,
+            Link::Tap { .. } | Link::Device { .. } | Link::Sidecar { .. } | Link::Passt { .. } => &[],
+        }
+    }
+}
+
 /// A port of this host that is forwarded to the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forward {

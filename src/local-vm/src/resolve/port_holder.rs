@@ -23,10 +23,8 @@ pub(crate) fn holder(home: &Home, wanted: &Forward) -> Option<String> {
 fn vm(home: &Home, wanted: &Forward) -> Option<String> {
     let vms = Vm::all(home).ok()?.into_iter().filter_map(|(_, vm)| vm.ok());
     let has = |vm: &Vm| {
-        vm.record.sync.resolved.interfaces.values().any(|link| {
-            let Link::User { forwards, .. } = link else { return false };
-            forwards.iter().any(|own| overlaps(own, wanted))
-        })
+        let forwards = vm.record.sync.resolved.interfaces.values().flat_map(Link::forwards);
+        forwards.into_iter().any(|own| overlaps(own, wanted))
     };
     let mut holders = vms.filter(has).filter(|vm| vm.standing().is_ok_and(|standing| standing.is_up()));
     holders.next().map(|vm| format!("the VM {}", vm.name()))
