@@ -3,7 +3,7 @@
 use super::start_args::StartArgs;
 use crate::error::{Error, ErrorKind, Result};
 use container_disk::Name;
-use container_disk::meaning::{Meaning, Role, Surroundings, expand, not_a_volume};
+use container_disk::meaning::{Meaning, Role, Surroundings, expand, home, not_a_volume};
 use local_vm::from_image::{Account, Drive, Loader, VmFlags, name_from};
 use local_vm::path::absolute;
 use local_vm::resolve::image::{Images, Policy, format_of};
@@ -244,8 +244,7 @@ fn key_lines(text: &str) -> Result<Vec<String>> {
 
 /// The path of a flag, with `~` expanded: `--cdrom=~/a.iso` reaches the program as it is written.
 fn full(path: &Path) -> Result<PathBuf> {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-    Ok(path.to_str().map_or_else(|| Ok(path.to_owned()), |text| expand(text, home))?)
+    Ok(path.to_str().map_or_else(|| Ok(path.to_owned()), |text| expand(text, home()))?)
 }
 
 fn existing(path: &Path) -> Result<PathBuf> {

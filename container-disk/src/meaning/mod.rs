@@ -21,7 +21,7 @@ mod path;
 #[cfg(test)]
 mod tests;
 
-pub use path::expand;
+pub use path::{expand, home};
 
 use crate::open::Places;
 use crate::reference::{Local, Remote};
@@ -59,7 +59,7 @@ pub enum Meaning {
     Volume(String),
 }
 
-/// What exists around a command.
+/// Files, names and folders that a name may mean.
 pub trait Surroundings {
     /// True if there is a file, a folder, a device or a link of this path.
     fn exists(&self, path: &Path) -> bool;
@@ -69,7 +69,7 @@ pub trait Surroundings {
 
     /// The user's home folder.
     fn home(&self) -> Option<PathBuf> {
-        std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
+        home()
     }
 }
 

@@ -12,6 +12,11 @@ pub(super) fn looks_like_one(text: &str) -> bool {
         || text.starts_with("../")
 }
 
+/// The user's home folder.
+pub fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
 /// The path of a text. `~` and `~/` in front are the home folder, also where no shell has seen them
 /// (`--disk=~/a.img`, `oci:~/layout`).
 pub fn expand(text: &str, home: Option<PathBuf>) -> Result<PathBuf> {

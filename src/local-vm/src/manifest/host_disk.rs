@@ -6,8 +6,8 @@ use super::object::Located;
 use crate::error::Result;
 use crate::path::absolute;
 use api::vmi::VirtualMachineInstance;
-use container_disk::meaning::expand;
-use std::path::{Path, PathBuf};
+use container_disk::meaning::{expand, home};
+use std::path::Path;
 
 /// Makes all paths of a VMI's hostDisks absolute; a finding for each that cannot be.
 pub(super) fn locate(vmi: &mut Located<VirtualMachineInstance>) -> Vec<Finding> {
@@ -29,7 +29,6 @@ pub(super) fn locate(vmi: &mut Located<VirtualMachineInstance>) -> Vec<Finding> 
 }
 
 fn full(folder: &Path, text: &str) -> Result<String> {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-    let path = absolute(&folder.join(expand(text, home)?))?;
+    let path = absolute(&folder.join(expand(text, home())?))?;
     Ok(path.to_str().map_or_else(|| text.to_owned(), str::to_owned))
 }
