@@ -2,13 +2,13 @@
 
 use super::json_args::JsonArgs;
 use super::vm_args::HomeArgs;
+use super::vms::complete_names;
 use crate::error::Result;
 use crate::relative_time::ago;
 use crate::ui;
 use cdi::size::human;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use local_vm::kept_disks::{self, KeptDisk};
-use local_vm::place::Home;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -94,18 +94,9 @@ fn rm(args: &RmArgs) -> Result<()> {
     })
 }
 
-/// Completes names of disks. Errors complete nothing: a shell must not print them.
+/// Completes names of disks.
 fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
-    let home =
-        Home::from_env(std::env::var_os("CORACLE_HOME").map(Into::into), |name| std::env::var_os(name));
-    let disks = home.and_then(|home| kept_disks::list(&home)).unwrap_or_default();
-    let begin = begin.to_string_lossy();
-    disks
-        .into_iter()
-        .map(|disk| disk.name)
-        .filter(|name| name.starts_with(&*begin))
-        .map(CompletionCandidate::new)
-        .collect()
+    complete_names(begin, |home| Ok(kept_disks::list(home)?.into_iter().map(|disk| disk.name).collect()))
 }
 
 fn table(disks: &[KeptDisk]) -> String {

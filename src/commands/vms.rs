@@ -56,11 +56,19 @@ impl VmsArgs {
     }
 }
 
-/// Completes names of VMs. Errors complete nothing: a shell must not print them.
+/// Completes names of VMs.
 pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
+    complete_names(begin, Home::names)
+}
+
+/// Completes names of the user's home. Errors complete nothing: a shell must not print them.
+pub(super) fn complete_names(
+    begin: &OsStr,
+    list: impl FnOnce(&Home) -> local_vm::Result<Vec<String>>,
+) -> Vec<CompletionCandidate> {
     let home =
         Home::from_env(std::env::var_os("CORACLE_HOME").map(Into::into), |name| std::env::var_os(name));
-    let names = home.and_then(|home| home.names()).unwrap_or_default();
+    let names = home.and_then(|home| list(&home)).unwrap_or_default();
     let begin = begin.to_string_lossy();
     names.iter().filter(|name| name.starts_with(&*begin)).map(CompletionCandidate::new).collect()
 }
