@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::place::{Home, Lock, check_name};
 use crate::record::Vm;
+use crate::resolve::pool::DiskRecord;
 use api::launcher::Source;
 use container_disk::file_id::FileId;
 use container_disk::in_use::file_in_use;
@@ -10,7 +11,6 @@ use serde::Serialize;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 /// A disk in the pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -101,16 +101,14 @@ fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDi
         allocated += facts.blocks() * 512;
     }
     let disk = folder.join("disk.img");
-    let record: Option<serde_json::Value> =
-        fs::read(folder.join("disk.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let text = |field: &str| record.as_ref()?.get(field)?.as_str().map(str::to_owned);
+    let record = DiskRecord::read(&folder).ok();
     let size = record.as_ref().and_then(|_| fs::metadata(&disk).ok()).map(|facts| facts.len());
-    let from = text("from").map(|from| cdi::source::shown(&from));
+    let from = record.as_ref().map(|record| cdi::source::shown(&record.from));
     let file = FileId::of_path(&disk).ok();
     let is_own = |(used, _): &&(FileId, String)| file.as_ref() == Some(used);
     let mut vms: Vec<String> = users.iter().filter(is_own).map(|(_, vm)| vm.clone()).collect();
     vms.dedup();
-    Ok(KeptDisk { size, allocated, created: text("created"), from, vms, name })
+    Ok(KeptDisk { size, allocated, created: record.map(|record| record.created), from, vms, name })
 }
 
 /// Files that VMs write to or read, each with the name of its VM.
@@ -120,14 +118,10 @@ fn users(home: &Home) -> Result<Vec<(FileId, String)>> {
         // An unreadable record does not say which disks its VM needs, so none may pass for unused.
         for source in vm?.record.sync.resolved.volumes.into_values() {
             let (Source::File { path, .. } | Source::Image { path, .. }) = source else { continue };
-            users.extend(id(&path).map(|file| (file, name.clone())));
+            users.extend(FileId::of_path(&path).ok().map(|file| (file, name.clone())));
         }
     }
     Ok(users)
-}
-
-fn id(path: &Path) -> Option<FileId> {
-    FileId::of_path(path).ok()
 }
 
 #[cfg(test)]
@@ -135,6 +129,7 @@ mod tests {
     use super::*;
     use crate::record::Record;
     use api::launcher::{Format, Resolved, Sync};
+    use std::path::Path;
 
     fn home(root: &Path) -> Home {
         Home::from_env(Some(root.join("h")), |_| None).unwrap()

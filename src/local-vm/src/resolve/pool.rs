@@ -27,15 +27,15 @@ use std::path::{Path, PathBuf};
 
 /// Content of the file `disk.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct DiskRecord {
+pub(crate) struct DiskRecord {
     /// Version of this JSON: `coracle.disk/v1`.
     schema: String,
     /// Source of the disk, without its secrets.
-    from: String,
+    pub(crate) from: String,
     /// Virtual size in bytes at the end of the import.
     size: u64,
     /// Time of creation, RFC 3339.
-    created: String,
+    pub(crate) created: String,
     /// True if all blocks of the file are allocated.
     #[serde(default)]
     preallocated: bool,
@@ -82,11 +82,9 @@ impl Pool<'_> {
             printable::line(&was),
             printable::line(&wanted)
         );
-        let folder = self.images.home.pool().join(pvc);
         Err(Error::refused(what).with_hint(format!(
-            "give the new VM another --name; 'coracle restart {pvc}' starts the one with that disk, and to begin \
-             anew remove it and the folder of its disk, {}",
-            folder.display()
+            "give the new VM another --name; 'coracle start {pvc}' starts the one with that disk, and 'coracle pool rm -f {pvc}' \
+             removes the disk, to begin anew"
         )))
     }
 
@@ -254,7 +252,7 @@ fn whole(size: u64) -> u64 {
 }
 
 impl DiskRecord {
-    fn read(folder: &Path) -> Result<DiskRecord> {
+    pub(crate) fn read(folder: &Path) -> Result<DiskRecord> {
         let path = folder.join("disk.json");
         let bytes =
             std::fs::read(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
