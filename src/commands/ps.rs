@@ -194,9 +194,8 @@ impl VmStatus {
 
 /// Explanation of the state Unwatched.
 fn unwatched(vm: &Vm, standing: &Standing) -> Option<String> {
-    let Standing::Left(Some(state)) = standing else { return None };
     let name = vm.name();
-    (!state.life.is_final()).then(|| {
+    standing.is_unwatched().then(|| {
         format!(
             "the VM runs, but the virt-launcher that watched it has ended; the next verb on the VM, such as \
              'coracle console {name}', starts another one"
@@ -248,8 +247,8 @@ fn name(life: api::launcher::Life) -> &'static str {
 }
 
 fn ports(link: &Link) -> Vec<String> {
-    let Link::User { forwards, .. } = link else { return vec![] };
-    let shown = forwards.iter().map(|f| format!("{}:{}->{}/{}", f.address, f.port, f.guest_port, f.protocol));
+    let shown =
+        link.forwards().iter().map(|f| format!("{}:{}->{}/{}", f.address, f.port, f.guest_port, f.protocol));
     shown.collect()
 }
 

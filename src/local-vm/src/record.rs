@@ -98,17 +98,22 @@ impl Standing {
     pub fn word(&self) -> &'static str {
         match self {
             Standing::Known(state) => word(state.life),
-            Standing::Left(Some(state)) if state.life.is_final() => word(state.life),
-            Standing::Left(Some(_)) => "Unwatched",
+            Standing::Left(Some(_)) if self.is_unwatched() => "Unwatched",
+            Standing::Left(Some(state)) => word(state.life),
             Standing::Left(None) => "Stopped",
         }
+    }
+
+    /// True if the VM ran at the last report of its launcher, which has ended.
+    pub fn is_unwatched(&self) -> bool {
+        matches!(self, Standing::Left(Some(state)) if !state.life.is_final())
     }
 
     /// True if the VM runs, or ran at the last report of its launcher.
     pub fn is_up(&self) -> bool {
         match self {
             Standing::Known(state) => !state.life.is_final() && state.life != Life::Empty,
-            Standing::Left(state) => state.as_ref().is_some_and(|state| !state.life.is_final()),
+            Standing::Left(_) => self.is_unwatched(),
         }
     }
 }
