@@ -137,8 +137,12 @@ impl Guest {
         match (is_whole, words.next()) {
             (true, None) => Ok(()),
             (true, Some(sum)) if digest == format!("sha256:{sum}") => Ok(()),
-            _ => Err(Error::failed(format!("{}:{path} was changed while it was copied", self.name))),
+            _ => Err(self.changed(path)),
         }
+    }
+
+    fn changed(&self, path: &str) -> Error {
+        Error::failed(format!("{}:{path} was changed while it was copied", self.name))
     }
 
     fn progress(&self, done: &Arc<AtomicU64>, total: u64) -> ui::Progress {
@@ -208,9 +212,11 @@ fn out_of_guest(guest: &Guest, path: &str, file: &Path) -> Result<()> {
         .map_err(|_| Error::failed(format!("{}: the size of {path} is not understood", guest.name)))?;
     let name = path.rsplit('/').next().unwrap_or(path);
     let file = if file.is_dir() { file.join(name) } else { file.to_owned() };
-    let partial = PathBuf::from(format!("{}.partial", file.display()));
+    let mut partial = file.clone().into_os_string();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
     let cannot = |e| Error::io(format!("cannot write {}", partial.display()), e);
-    let mut to = File::create(&partial).map_err(cannot)?;
+    let mut to = create(&partial)?;
     let done = Arc::new(AtomicU64::new(0));
     let bar = guest.progress(&done, size);
     let copied = receive(guest, path, size, &mut to, &done)
@@ -225,9 +231,22 @@ fn out_of_guest(guest: &Guest, path: &str, file: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Creates the unfinished file of a copy. One that exists is left alone: a conversion may go on with it.
+fn create(partial: &Path) -> Result<File> {
+    let made = File::options().write(true).create_new(true).open(partial);
+    made.map_err(|e| {
+        let exists = e.kind() == std::io::ErrorKind::AlreadyExists;
+        let error = Error::io(format!("cannot make {}", partial.display()), e);
+        match exists {
+            true => error
+                .with_hint("a run that was cut short has left it: go on with that one, or remove the file"),
+            false => error,
+        }
+    })
+}
+
 /// Writes all bytes of a file in the guest, and compares them.
 fn receive(guest: &Guest, path: &str, size: u64, to: &mut File, done: &AtomicU64) -> Result<()> {
-    let changed = || Error::failed(format!("{}:{path} was changed while it was copied", guest.name));
     let mut hasher = Hasher::new();
     let mut at = 0_u64;
     while at < size {
@@ -241,7 +260,7 @@ fn receive(guest: &Guest, path: &str, size: u64, to: &mut File, done: &AtomicU64
         })?;
         let is_last = at + piece.len() as u64 == size;
         if piece.is_empty() || piece.len() > PIECE || (piece.len() < PIECE && !is_last) {
-            return Err(changed());
+            return Err(guest.changed(path));
         }
         hasher.update(&piece);
         to.write_all(&piece).map_err(|e| Error::io("cannot write the file", e))?;
@@ -272,6 +291,20 @@ mod tests {
         for text in ["x", "./a:b", "/a:b", "../a:b", "web:", ":x", "dir/web:/x", "."] {
             assert_eq!(side(text), Side::Local(Path::new(text)), "{text}");
         }
+    }
+
+    #[test]
+    fn the_unfinished_file_of_another_run_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let partial = folder.path().join("disk.img.partial");
+        std::fs::write(&partial, "half a disk").unwrap();
+        let e = create(&partial).unwrap_err();
+        assert!(
+            e.to_string().contains("disk.img.partial") && e.to_string().contains("remove the file"),
+            "{e}"
+        );
+        assert_eq!(std::fs::read(&partial).unwrap(), b"half a disk");
+        create(&folder.path().join("new.partial")).unwrap();
     }
 
     /// Bytes of a piece in base64, with an end of line after each 76 characters as the tool writes them.
