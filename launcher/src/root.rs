@@ -173,8 +173,12 @@ fn length(path: &Path) -> usize {
 
 /// Creates a folder that only the launcher's user can access (mode 0700).
 fn make(folder: &Path) -> Result<(), Error> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|source| Error::Make { path: folder.to_owned(), source })
+    make_private(folder).map_err(|source| Error::Make { path: folder.to_owned(), source })
+}
+
+/// Creates a folder, and those above it, with the mode 0700.
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 fn check_owner(folder: &Path) -> Result<(), Error> {

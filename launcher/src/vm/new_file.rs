@@ -32,57 +32,58 @@ const JOURNALS: [&str; 2] = [".journal", ".journal~"];
 pub(super) fn create(path: &Path, size: u64) -> Result<()> {
     let cannot = |e: std::io::Error| Error::io(format!("cannot make {}", path.display()), e);
     let name = path.file_name().ok_or_else(|| cannot(Errno::INVAL.into()))?;
-    let begun = Begun::new(path, name)?;
-    let made = begun.file.set_len(size).and_then(|()| begun.file.sync_all());
-    let named =
-        made.and_then(|()| publish(&begun.place.folder, &begun.file, &begun.place.partial, name, None));
+    let unfinished = UnfinishedFile::new(path, name)?;
+    let made = unfinished.file.set_len(size).and_then(|()| unfinished.file.sync_all());
+    let named = made.and_then(|()| {
+        publish(&unfinished.name.folder, &unfinished.file, &unfinished.name.partial, name, None)
+    });
     if let Err(e) = named {
-        let place = &begun.place;
-        if let Err(e) = own_file::remove(&place.folder, &place.partial, &begun.file) {
-            tracing::warn!("{} is left behind: {e}", place.shown());
+        let partial = &unfinished.name;
+        if let Err(e) = own_file::remove(&partial.folder, &partial.partial, &unfinished.file) {
+            tracing::warn!("{} is left behind: {e}", partial.shown());
         }
         return Err(cannot(e));
     }
-    sync_folder(&begun.place.folder).map_err(|e| cannot(e.into()))
+    sync_folder(&unfinished.name.folder).map_err(|e| cannot(e.into()))
 }
 
 /// The unfinished file, which is locked while it is open.
-struct Begun<'a> {
+struct UnfinishedFile<'a> {
     file: File,
-    place: Place<'a>,
+    name: PartialName<'a>,
 }
 
-impl<'a> Begun<'a> {
-    fn new(path: &'a Path, name: &OsStr) -> Result<Begun<'a>> {
-        let place = Place::of(path, name)?;
+impl<'a> UnfinishedFile<'a> {
+    fn new(path: &'a Path, name: &OsStr) -> Result<UnfinishedFile<'a>> {
+        let partial = PartialName::new(path, name)?;
         for _ in 0..TRIES {
-            if let Some(file) = place.begin()? {
-                return Ok(Begun { file, place });
+            if let Some(file) = partial.begin()? {
+                return Ok(UnfinishedFile { file, name: partial });
             }
         }
         Err(Error::new(
             ErrorKind::Failed,
-            format!("{} is repeatedly made and removed by other processes", place.shown()),
+            format!("{} is repeatedly made and removed by other processes", partial.shown()),
         ))
     }
 }
 
 /// The folder and the name of the unfinished file.
-struct Place<'a> {
+struct PartialName<'a> {
     path: &'a Path,
     folder: OwnedFd,
     partial: OsString,
 }
 
-impl<'a> Place<'a> {
-    fn of(path: &'a Path, name: &OsStr) -> Result<Place<'a>> {
+impl<'a> PartialName<'a> {
+    fn new(path: &'a Path, name: &OsStr) -> Result<PartialName<'a>> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(CWD, folder, flags, Mode::empty())
             .map_err(|e| Error::io(format!("cannot open the folder {}", folder.display()), e))?;
         let mut partial = name.to_owned();
         partial.push(".partial");
-        Ok(Place { path, folder, partial })
+        Ok(PartialName { path, folder, partial })
     }
 
     fn shown(&self) -> String {

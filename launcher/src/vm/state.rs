@@ -15,12 +15,12 @@
 use super::firmware::Firmware;
 use super::prepare::PrepareMode;
 use crate::error::{Error, ErrorKind, Result};
-use crate::root::Root;
+use crate::root::{Root, make_private};
 use api::launcher::{Resolved, StatePlace};
 use api::machine::{Machine, Tpm};
-use std::fs::{self, DirBuilder, Metadata};
+use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// Programs of a TPM, which libvirt finds by `PATH`.
@@ -136,8 +136,7 @@ fn check_folder(path: &Path, what: &str) -> Result<()> {
 
 /// Creates a folder that only the launcher's user can access (mode 0700).
 fn make(folder: &Path) -> Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|e| {
+    make_private(folder).map_err(|e| {
         Error::io(format!("cannot make {} for what the VM keeps beside its disks", folder.display()), e)
     })
 }

@@ -5,9 +5,9 @@
 //! runs: libvirt's record of it has paths that lead through them, QEMU's monitor among them.
 
 use crate::error::{Error, Result};
-use crate::root::Root;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use crate::root::{Root, make_private};
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 /// Each path of a session, and the folder of the driver that it leads to; both below the root.
@@ -48,8 +48,7 @@ pub(super) fn ready(root: &Root) -> Result<()> {
 
 /// Makes a folder that only our own user can access.
 pub(super) fn make(folder: &Path) -> Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|e| Error::io(format!("cannot make {}", folder.display()), e))
+    make_private(folder).map_err(|e| Error::io(format!("cannot make {}", folder.display()), e))
 }
 
 #[cfg(test)]
