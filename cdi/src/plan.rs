@@ -533,8 +533,8 @@ impl<S, T> Plan<S, T> {
         )
     }
 
-    /// Where a later run enters the compressed stream again. `None` for a source that it enters anywhere, or not at
-    /// all.
+    /// Places at which a later run enters the compressed stream again, as a sentence. `None` for a source that it enters
+    /// anywhere, or not at all.
     pub(crate) fn entry(&self) -> Option<&'static str> {
         match self.facts.layers[..] {
             _ if self.resume.is_err() => None,

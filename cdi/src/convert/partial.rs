@@ -16,7 +16,7 @@ pub(super) struct Partial {
     kept: Option<LeftFiles>,
     /// The command by which a later run continues, or the reason why none can.
     resumable: std::result::Result<ResumeCommand, &'static str>,
-    /// Where a compressed stream is entered again ([`crate::plan::Plan::entry`]).
+    /// Places at which a compressed stream is entered again, as a sentence ([`crate::plan::Plan::entry`]).
     entry: Option<&'static str>,
     state: Mutex<State>,
     /// The ID of the `.partial` that this run writes.

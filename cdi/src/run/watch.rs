@@ -57,7 +57,7 @@ pub struct Watch {
     stream: Mutex<Option<Count>>,
     stopped: AtomicBool,
     error: Mutex<Option<Error>>,
-    /// What stays, and true if that is so only behind a mark.
+    /// Sentence about the files that stay, and true if they stay only behind a mark.
     kept: Mutex<Option<(String, bool)>>,
     /// True once a later run can go on behind the first byte.
     has_mark: AtomicBool,
