@@ -56,13 +56,31 @@ pub(super) fn store_has(text: &str, stored: &[String]) -> String {
     if stored.is_empty() {
         return "the store is empty".to_owned();
     }
-    let word = text.rsplit('/').next().unwrap_or(text);
-    let word = word.split(':').next().unwrap_or(word);
     let mut names: Vec<&str> = stored.iter().map(String::as_str).collect();
-    names.sort_by_key(|name| (word.is_empty() || !name.contains(word), *name));
+    names.sort_by_key(|name| (likeness(text, name), *name));
     let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(SHOWN) {
         0 => format!("the store has {shown}"),
         more => format!("the store has {shown} and {more} more (coracle images)"),
+    }
+}
+
+/// Rank of a stored name by its likeness to the wanted one, the most similar first.
+fn likeness(wanted: &str, stored: &str) -> u8 {
+    let (wanted, stored) = (without_tag(wanted), without_tag(stored));
+    let last = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
+    match (last(wanted), last(stored)) {
+        _ if wanted == stored => 0,
+        (word, other) if word == other => 1,
+        (word, other) if !word.is_empty() && other.contains(&word) => 2,
+        _ => 3,
+    }
+}
+
+/// "localhost:5000/group/os" of "localhost:5000/group/os:12".
+fn without_tag(name: &str) -> &str {
+    match name.rsplit_once(':') {
+        Some((before, tag)) if !tag.contains('/') => before,
+        _ => name,
     }
 }

@@ -145,7 +145,7 @@ const TABLE: [[&str; 5]; 64] = [
     ["group/os", "store:group/os:latest", "=", "=", "="],
     [
         "os",
-        "!NotFound: os is neither a file here nor an image of the store; the store has group/os:latest, os:12, both:1",
+        "!NotFound: os is neither a file here nor an image of the store; the store has os:12, group/os:latest, both:1",
         "=",
         "store:os:latest",
         "=",

@@ -129,7 +129,7 @@ fn names_in_the_store_are_never_files() {
     {
         run(line).refused(2, "is a path, and a name in the store is asked for");
     }
-    for line in [&["copy", "os:12", "./x.tar"][..], &["build", "-t", "../x", "../disk.qcow2"]] {
+    for line in [&["copy", "store:os:12", "./x.tar"][..], &["build", "-t", "../x", "../disk.qcow2"]] {
         run(line)
             .refused(2, "is a path, and the name of an image is asked for; an image in a file is written");
     }
