@@ -83,7 +83,7 @@ impl Gzip {
         let state = match from.state.as_slice() {
             [] => State::First,
             state => State::Entered(AccessPoint::parse(state).ok_or_else(|| {
-                Error::failed(format!("gzip: the notes for entering at offset {} cannot be read", from.input))
+                Error::refused(format!("gzip: the journal's notes for entering at offset {} cannot be read; --no-resume begins anew", from.input))
             })?),
         };
         let inflate = Inflate::new();

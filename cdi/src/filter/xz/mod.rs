@@ -35,7 +35,10 @@ pub(super) fn open(
     let resume = match from.state.as_slice() {
         [] => None,
         state => Some(split::Resume::parse(state).ok_or_else(|| {
-            Error::failed(format!("xz: the notes for entering at offset {} cannot be read", from.input))
+            Error::refused(format!(
+                "xz: the journal's notes for entering at offset {} cannot be read; --no-resume begins anew",
+                from.input
+            ))
         })?),
     };
     lanes::open(
