@@ -82,16 +82,16 @@ fn a_file_that_cannot_be_made_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let (raw, image) = disk_with_late_tables(folder.path());
     let (plain, packed) = (raw.clone(), compressed(&image));
-    // Behind the disk the one has a journal, the other a spool.
-    for (name, bytes) in [("/disk.img", plain), ("/disk.qcow2.zst", packed)] {
+    // Behind the disk both have a journal, and the other one has a spool.
+    for (name, bytes, wanted) in [("/disk.img", plain, 2), ("/disk.qcow2.zst", packed, 3)] {
         let server = Server::start(bytes, Behaviour::default());
-        for files in 0..2 {
+        for files in 0..wanted {
             let Some(room) = FullDisk::of_files(files) else { return };
             let job = job(room.path(), &server.url(name));
             imports(&format!("{name}: room for {files} files"), &room, &job, &raw);
         }
         // The mark has the place of what is gone by then.
-        let Some(room) = FullDisk::of_files(2) else { return };
+        let Some(room) = FullDisk::of_files(wanted) else { return };
         Pod::run(&job(room.path(), &server.url(name))).done();
         assert!(room.path().join(MARK).exists(), "{name}");
     }

@@ -406,7 +406,7 @@ fn a_damaged_journal_is_never_followed() {
     assert!(mark.is_none());
     assert!(why.is_none() || why.unwrap().contains("not one of this program"));
     // The journal of an older version: its evidence did not have the size and the full name.
-    let version = String::from_utf8(whole.clone()).unwrap().replacen("\"journal\":2", "\"journal\":1", 1);
+    let version = String::from_utf8(whole.clone()).unwrap().replacen("\"journal\":3", "\"journal\":2", 1);
     assert_ne!(version.as_bytes(), &whole[..]);
     let line = version.lines().next().unwrap()[18..].to_owned();
     let line = format!("{:08x} {:08x} {line}\n", line.len(), crc32fast::hash(line.as_bytes()));

@@ -135,7 +135,7 @@ fn a_place_that_is_not_to_be_had_is_told_before_a_byte_is_sent() {
     story
         .run("dv d --archive-path=disk.img")
         .refused(2, "when creating a resource, the size must be specified");
-    story.run("dv d --size=1Gi --image-path=none.img").refused(4, "there is no file none.img");
+    story.run("dv d --size=1Gi --image-path=none.img").refused(4, "none.img is neither a file here");
     let ran = story.run(&format!("{LINE} --storage-class=none"));
     ran.refused(4, "cannot create DataVolume d in namespace blue: ");
     assert!(!story.asked().iter().any(|one| one.starts_with("POST")), "nothing is created");
