@@ -187,7 +187,8 @@ fn hop(source: &mut Pod, name: &str) -> Pod {
 
 /// The numbers and times that the guest counts, and the longest time between two.
 fn counted(serial: &str) -> (Vec<u64>, f64) {
-    let lines = serial.lines().filter_map(|line| line.trim().strip_prefix("count "));
+    // The shell's prompt may stand before the first one.
+    let lines = serial.lines().filter_map(|line| Some(line.trim().split_once("count ")?.1));
     let read = |line: &str| {
         let (number, time) = line.split_once(' ')?;
         Some((number.parse().ok()?, time.parse::<f64>().ok()?))
