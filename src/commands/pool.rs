@@ -76,6 +76,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn ls(args: &LsArgs) -> Result<()> {
     let home = args.home.home()?;
     let disks = kept_disks::list(&home)?;
+    for fault in disks.iter().filter_map(|disk| disk.fault.as_ref()) {
+        ui::say(&format!("coracle: warning: {fault}"));
+    }
     if args.output.is_json() {
         let pool = home.pool().display().to_string();
         return ui::json(&Disks { schema: "coracle.pool/v1", pool, disks });
@@ -108,7 +111,11 @@ fn table(disks: &[KeptDisk]) -> String {
         "NAME", "SIZE", "ALLOCATED", "VMS", "CREATED"
     );
     for disk in disks {
-        let size = disk.size.map_or_else(|| "partial".to_owned(), human);
+        let size = match (disk.size, &disk.fault) {
+            (Some(size), _) => human(size),
+            (None, Some(_)) => "damaged".to_owned(),
+            (None, None) => "partial".to_owned(),
+        };
         let created = disk.created.as_deref().map_or_else(|| "-".to_owned(), ago);
         let from = disk.from.as_deref().map_or_else(|| "-".to_owned(), printable::line);
         let _ = writeln!(

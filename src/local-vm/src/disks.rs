@@ -95,14 +95,20 @@ fn needed(home: &Home) -> Result<Vec<FileId>> {
         });
         let kernel = resolved.kernel.into_iter().flat_map(|kernel| [Some(kernel.kernel), kernel.initrd]);
         for path in volumes.chain(kernel.flatten()) {
-            match FileId::of_path(&path).map_err(io::Error::from) {
-                Ok(file) => needed.push(file),
-                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
-                Err(e) => return Err(cannot_read(&path, e)),
-            }
+            needed.extend(file_at(&path)?);
         }
     }
     Ok(needed)
+}
+
+/// Identity of the file that a record names; `None` if it is gone. A file that cannot be looked at is an error: it must
+/// not pass for one that no VM uses.
+pub(crate) fn file_at(path: &Path) -> Result<Option<FileId>> {
+    match FileId::of_path(path).map_err(io::Error::from) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(e) => Err(cannot_read(path, e)),
+    }
 }
 
 /// True if a VM needs the file, or a process has it open and locked.

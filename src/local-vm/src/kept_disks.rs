@@ -1,9 +1,10 @@
 //! Disks of the pool, as a user manages them: which there are, which VM uses each, and the removal of one.
 
+use crate::disks::file_at;
 use crate::error::{Error, ErrorKind, Result};
 use crate::place::{Home, Lock, check_name};
 use crate::record::Vm;
-use crate::resolve::pool::DiskRecord;
+use crate::resolve::disk_record::{DISK, DiskRecord};
 use api::launcher::Source;
 use container_disk::file_id::FileId;
 use container_disk::in_use::file_in_use;
@@ -30,6 +31,9 @@ pub struct KeptDisk {
     pub created: Option<String>,
     /// Names of the VMs whose disk it is, running or stopped.
     pub vms: Vec<String>,
+    /// Reason why no VM can use it: its record is damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }
 
 /// All disks of the pool, by name.
@@ -77,18 +81,17 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
             return Err(Error::failed(what).with_hint(hint));
         }
     }
-    let path = folder.join("disk.img");
-    let cannot = |e| Error::io(format!("cannot remove {}", path.display()), e);
-    if let Ok(file) = File::open(&path)
-        && let Some(why) = file_in_use(&file).map_err(cannot)?
-    {
+    let path = folder.join(DISK);
+    let cannot = |e| Error::io(format!("cannot find out whether {} is in use", path.display()), e);
+    let why = match File::open(&path) {
+        Ok(file) => file_in_use(&file).map_err(cannot)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(cannot(e)),
+    };
+    if let Some(why) = why {
         return Err(Error::failed(format!("the disk {name} is not removed: {why}")));
     }
-    // The record goes first: a folder without one has no disk that a VM would take for whole.
-    for file in ["disk.json", "disk.img"] {
-        crate::place::gone(fs::remove_file(folder.join(file))).map_err(cannot)?;
-    }
-    fs::remove_dir_all(&folder).map_err(cannot)?;
+    DiskRecord::remove(&folder)?;
     Ok(disk.allocated)
 }
 
@@ -100,15 +103,22 @@ fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDi
         let facts = entry.and_then(|entry| fs::symlink_metadata(entry.path())).map_err(cannot)?;
         allocated += facts.blocks() * 512;
     }
-    let disk = folder.join("disk.img");
-    let record = DiskRecord::read(&folder).ok();
-    let size = record.as_ref().and_then(|_| fs::metadata(&disk).ok()).map(|facts| facts.len());
+    let disk = folder.join(DISK);
+    let (record, fault) = match DiskRecord::find(&folder) {
+        Ok(record) => (record, None),
+        // It is listed, so that its user can mend or remove it.
+        Err(e) => (None, Some(e.to_string())),
+    };
+    let size = match record {
+        Some(_) => Some(fs::metadata(&disk).map_err(cannot)?.len()),
+        None => None,
+    };
     let from = record.as_ref().map(|record| cdi::source::shown(&record.from));
-    let file = FileId::of_path(&disk).ok();
+    let file = file_at(&disk)?;
     let is_own = |(used, _): &&(FileId, String)| file.as_ref() == Some(used);
     let mut vms: Vec<String> = users.iter().filter(is_own).map(|(_, vm)| vm.clone()).collect();
     vms.dedup();
-    Ok(KeptDisk { size, allocated, created: record.map(|record| record.created), from, vms, name })
+    Ok(KeptDisk { size, allocated, created: record.map(|record| record.created), from, vms, name, fault })
 }
 
 /// Files that VMs write to or read, each with the name of its VM.
@@ -118,7 +128,7 @@ fn users(home: &Home) -> Result<Vec<(FileId, String)>> {
         // An unreadable record does not say which disks its VM needs, so none may pass for unused.
         for source in vm?.record.sync.resolved.volumes.into_values() {
             let (Source::File { path, .. } | Source::Image { path, .. }) = source else { continue };
-            users.extend(FileId::of_path(&path).ok().map(|file| (file, name.clone())));
+            users.extend(file_at(&path)?.map(|file| (file, name.clone())));
         }
     }
     Ok(users)
@@ -173,6 +183,40 @@ mod tests {
         assert_eq!(remove(&home, "free", false).unwrap_err().kind(), ErrorKind::NotFound);
         assert!(remove(&home, "../vms", false).is_err());
         assert_eq!(list(&home).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_disk_with_a_damaged_record_is_listed_and_can_be_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        disk(&home, "web");
+        fs::write(home.pool().join("web/disk.json"), "").unwrap();
+        let listed = list(&home).unwrap();
+        let fault = listed[0].fault.as_deref().unwrap();
+        assert!(
+            listed[0].size.is_none() && fault.contains("web/disk.json is not what coracle wrote"),
+            "{fault}"
+        );
+        assert!(remove(&home, "web", true).unwrap() >= 8192);
+        assert_eq!(list(&home).unwrap(), []);
+    }
+
+    /// A VM whose disk could not be looked at passed for one without it.
+    #[test]
+    fn a_disk_that_cannot_be_looked_at_has_no_unknown_users() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let path = disk(&home, "web");
+        let looped = place.path().join("loop");
+        std::os::unix::fs::symlink("loop", &looped).unwrap();
+        let volume = Source::File { path: looped, format: Format::Raw, preallocated: false };
+        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
+        let sync = Sync { vmi: serde_json::Value::Null, generation: 1, resolved };
+        fs::create_dir_all(home.vm("vm")).unwrap();
+        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&home).unwrap();
+        let e = remove(&home, "web", false).unwrap_err().to_string();
+        assert!(e.contains("cannot read") && e.contains("/loop"), "{e}");
+        assert!(path.exists());
     }
 
     #[test]

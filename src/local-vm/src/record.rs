@@ -13,6 +13,7 @@ use super::place::{Home, Lock, gone};
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
 use launcher_client::process;
+use container_disk::publish::sync_folder;
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -75,7 +76,10 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file =
         options.write(true).create(true).truncate(true).mode(0o600).open(&partial).map_err(cannot)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(cannot)?;
-    std::fs::rename(&partial, path).map_err(cannot)
+    std::fs::rename(&partial, path).map_err(cannot)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = std::fs::File::open(parent).map_err(cannot)?;
+    sync_folder(&folder).map_err(|e| cannot(e.into()))
 }
 
 /// Current time, RFC 3339.

@@ -96,7 +96,7 @@ impl StartOptions<'_> {
         check_name(name)?;
         self.images.home.socket(name)?;
         let (vmi, machine) = judged(written, name, self.source)?;
-        let lacking = missing::find(written, self.objects, self.images);
+        let lacking = missing::find(written, self.objects, self.images)?;
         if !lacking.is_empty() {
             return Err(refusal(self.source, lacking));
         }

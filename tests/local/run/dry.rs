@@ -55,6 +55,33 @@ fn a_vm_whose_disk_was_made_from_another_address_is_refused() {
     );
 }
 
+/// The disk holds the data of a guest. A record that could not be read once counted as none, and the disk was imported
+/// anew.
+#[test]
+fn a_kept_disk_with_a_damaged_record_is_not_imported_anew() {
+    let laptop = Laptop::new();
+    let folder = laptop.place.path("h/data/pool/web1");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("disk.img"), [7; 4096]).unwrap();
+    std::fs::write(folder.join("disk.json"), "").unwrap();
+    let manifest = "apiVersion: cdi.kubevirt.io/v1beta1\nkind: DataVolume\nmetadata: {name: web1}\n\
+         spec: {storage: {resources: {requests: {storage: 1Mi}}}, source: {blank: {}}}\n---\n\
+         apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: web1}\nspec:\n  \
+         domain: {memory: {guest: 64Mi}, devices: {disks: [{name: root, disk: {}}]}}\n  \
+         volumes: [{name: root, dataVolume: {name: web1}}]\n";
+    std::fs::write(laptop.place.path("vm.yaml"), manifest).unwrap();
+    for run in [&["run", "vm.yaml", "-d", "--launcher=/bin/false"][..], &["run", "vm.yaml", "--dry-run"]] {
+        laptop.run(run).refused(3, "web1/disk.json is not what coracle wrote");
+        laptop.run(run).refused(3, "'coracle pool rm -f web1' removes the disk with all its data");
+    }
+    assert_eq!(std::fs::read(folder.join("disk.img")).unwrap(), [7; 4096]);
+    let listed = laptop.run(&["pool", "ls"]).ok();
+    assert!(String::from_utf8_lossy(&listed.out).contains("damaged"), "{listed:?}");
+    assert!(listed.err.contains("warning: ") && listed.err.contains("web1/disk.json"), "{}", listed.err);
+    laptop.run(&["pool", "rm", "web1"]).ok();
+    laptop.run(&["run", "vm.yaml", "--dry-run"]).ok();
+}
+
 #[test]
 fn what_a_run_refuses_is_refused_without_one() {
     let laptop = Laptop::new();

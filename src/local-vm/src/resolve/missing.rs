@@ -3,21 +3,28 @@
 
 use super::image::Images;
 use super::pool::Pool;
+use crate::error::Result;
 use crate::manifest::{Finding, Located, Objects};
 use api::meta::LocalReference;
 use api::vmi::VirtualMachineInstance;
 
 /// A finding for each missing object.
-pub fn find(vmi: &Located<VirtualMachineInstance>, objects: &Objects, images: &Images) -> Vec<Finding> {
+pub fn find(
+    vmi: &Located<VirtualMachineInstance>,
+    objects: &Objects,
+    images: &Images,
+) -> Result<Vec<Finding>> {
     let mut found = vec![];
     let mut need = |at: String, kind: &str, name: Option<&str>, there: bool| {
         let Some(name) = name.filter(|name| !name.is_empty() && !there) else { return };
         let what = format!("there is no {kind} {name:?} in the manifest");
         found.push(vmi.origin.finding(&at, what).hint(format!("add the {kind} to the same file or folder")));
     };
-    let has_disk = |name: &str| {
-        objects.data_volumes.contains_key(name) || objects.pvcs.contains_key(name) || Pool::has(images, name)
-    };
+    let has_disk =
+        |name: &str| match objects.data_volumes.contains_key(name) || objects.pvcs.contains_key(name) {
+            true => Ok(true),
+            false => Pool::has(images, name),
+        };
     let secret = |name: Option<&str>| name.is_some_and(|name| objects.secrets.contains_key(name));
     let map = |name: Option<&str>| name.is_some_and(|name| objects.config_maps.contains_key(name));
     let local =
@@ -26,15 +33,15 @@ pub fn find(vmi: &Located<VirtualMachineInstance>, objects: &Objects, images: &I
         let at = |field: &str| format!("spec.volumes[{i}].{field}");
         if let Some(pvc) = &volume.persistent_volume_claim {
             let name = pvc.claim_name.as_str();
-            need(at("persistentVolumeClaim.claimName"), "PersistentVolumeClaim", Some(name), has_disk(name));
+            need(at("persistentVolumeClaim.claimName"), "PersistentVolumeClaim", Some(name), has_disk(name)?);
         }
         if let Some(pvc) = volume.ephemeral.as_ref().and_then(|e| e.persistent_volume_claim.as_ref()) {
             let name = pvc.claim_name.as_str();
             let field = at("ephemeral.persistentVolumeClaim.claimName");
-            need(field, "PersistentVolumeClaim", Some(name), has_disk(name));
+            need(field, "PersistentVolumeClaim", Some(name), has_disk(name)?);
         }
         if let Some(source) = &volume.data_volume {
-            need(at("dataVolume.name"), "DataVolume", Some(&source.name), has_disk(&source.name));
+            need(at("dataVolume.name"), "DataVolume", Some(&source.name), has_disk(&source.name)?);
         }
         if let Some(source) = volume.secret.as_ref().filter(|source| source.optional != Some(true)) {
             let name = source.secret_name.as_deref();
@@ -82,7 +89,7 @@ pub fn find(vmi: &Located<VirtualMachineInstance>, objects: &Objects, images: &I
         }
     }
     found.extend(pull_secrets(vmi));
-    found
+    Ok(found)
 }
 
 /// Findings for pull secrets. Registries get the user's own login here, so a Secret in the manifest must not

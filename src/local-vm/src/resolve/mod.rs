@@ -14,6 +14,7 @@
 //! before anything is fetched: [`missing`], [`Resolver::check`].
 
 pub mod accelerator;
+pub(crate) mod disk_record;
 pub mod folder;
 pub mod image;
 pub mod memory;

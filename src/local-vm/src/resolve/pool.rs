@@ -3,43 +3,27 @@
 //! ```text
 //!  pool/PVC/disk.img            the disk, raw
 //!          /disk.img.partial    an import in progress; the engine resumes it
-//!          /disk.json           its source; it exists once the disk is complete
+//!          /disk.json           its source; it exists once the disk is complete (`disk_record.rs`)
+//!          /importing           mark of an import that has not ended
 //!          /lock                held during an import; others wait
 //! ```
 //!
 //! A complete disk is kept and reused, whatever the manifest says now, since it holds the guest's data. It
 //! grows when its PVC has grown, and never shrinks.
 
+use super::disk_record::{DISK, DiskRecord};
 use super::folder;
 use super::image::Images;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Located, Objects};
 use crate::place::Lock;
-use crate::record::{now, write_whole};
 use crate::worker::Task;
 use api::data_volume::{self, DataVolume};
 use api::job::{Confidential, Files, Import, References, Refusal, Target};
 use api::launcher::{Format, Source};
 use cdi::size::human;
 use cdi::{import, source};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-
-/// Content of the file `disk.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DiskRecord {
-    /// Version of this JSON: `coracle.disk/v1`.
-    schema: String,
-    /// Source of the disk, without its secrets.
-    pub(crate) from: String,
-    /// Virtual size in bytes at the end of the import.
-    size: u64,
-    /// Time of creation, RFC 3339.
-    pub(crate) created: String,
-    /// True if all blocks of the file are allocated.
-    #[serde(default)]
-    preallocated: bool,
-}
 
 /// The pool, as the volumes of one VM use it.
 pub struct Pool<'a> {
@@ -50,15 +34,14 @@ pub struct Pool<'a> {
 
 impl Pool<'_> {
     /// True if a PVC has a complete disk.
-    pub fn has(images: &Images, pvc: &str) -> bool {
-        let folder = images.home.pool().join(pvc);
-        folder.join("disk.json").is_file() && folder.join("disk.img").exists()
+    pub fn has(images: &Images, pvc: &str) -> Result<bool> {
+        Ok(DiskRecord::find(&images.home.pool().join(pvc))?.is_some())
     }
 
     /// Checks that the disk of a PVC exists, or can be created or imported by the manifest.
     pub fn check(&self, pvc: &str) -> Result<()> {
-        if Pool::has(self.images, pvc) {
-            return self.check_source(pvc);
+        if let Some(record) = DiskRecord::find(&self.images.home.pool().join(pvc))? {
+            return self.check_source(pvc, &record);
         }
         match self.objects.data_volumes.get(pvc) {
             Some(volume) => self.import_of(pvc, &volume.object, None).map(drop),
@@ -68,12 +51,11 @@ impl Pool<'_> {
 
     /// Refuses a source that a user names in a command for a PVC whose disk has another one: the VM would boot
     /// something else than was asked for.
-    fn check_source(&self, pvc: &str) -> Result<()> {
+    fn check_source(&self, pvc: &str, record: &DiskRecord) -> Result<()> {
         let Some(volume) = self.objects.data_volumes.get(pvc).filter(|_| self.objects.is_of_arguments) else {
             return Ok(());
         };
-        let note = DiskRecord::read(&self.images.home.pool().join(pvc))?;
-        let (was, wanted) = (source::shown(&note.from), source_of(&volume.object));
+        let (was, wanted) = (source::shown(&record.from), source_of(&volume.object));
         if was == wanted {
             return Ok(());
         }
@@ -95,22 +77,28 @@ impl Pool<'_> {
         self.images.home.make(&folder)?;
         let _lock = Lock::wait(&folder.join("lock"))?;
         let volume = self.objects.data_volumes.get(pvc);
-        let disk = folder.join("disk.img");
-        let note = match (Pool::has(self.images, pvc), volume) {
-            (true, _) => self.kept(pvc, &folder, volume)?,
-            (false, Some(volume)) => self.fill(pvc, &folder, &volume.object)?,
-            (false, None) => self.claimed(pvc, &folder)?,
+        let record = match (DiskRecord::find(&folder)?, volume) {
+            (Some(record), _) => self.kept(pvc, &folder, volume, record)?,
+            (None, Some(volume)) => self.fill(pvc, &folder, &volume.object)?,
+            (None, None) => self.claimed(pvc, &folder)?,
         };
-        Ok(Source::File { path: disk, format: Format::Raw, preallocated: note.preallocated })
+        Ok(Source::File { path: folder.join(DISK), format: Format::Raw, preallocated: record.preallocated })
     }
 
     /// Opens an existing disk, and grows it if its PVC has grown.
-    fn kept(&self, pvc: &str, folder: &Path, volume: Option<&Located<DataVolume>>) -> Result<DiskRecord> {
-        let note = DiskRecord::read(folder)?;
+    fn kept(
+        &self,
+        pvc: &str,
+        folder: &Path,
+        volume: Option<&Located<DataVolume>>,
+        record: DiskRecord,
+    ) -> Result<DiskRecord> {
+        // An earlier import may have been ended before it removed its mark.
+        DiskRecord::end(folder)?;
         if let Some(volume) = volume
-            && source_of(&volume.object) != source::shown(&note.from)
+            && source_of(&volume.object) != source::shown(&record.from)
         {
-            let was = printable::line(&source::shown(&note.from));
+            let was = printable::line(&source::shown(&record.from));
             (self.images.notify)(&format!(
                 "coracle: {pvc} keeps the disk that it has, which was made from {was}"
             ));
@@ -119,7 +107,7 @@ impl Pool<'_> {
             Some(volume) => volume.object.spec.size().and_then(|size| size.bytes()),
             None => self.wanted(pvc),
         };
-        let disk = folder.join("disk.img");
+        let disk = folder.join(DISK);
         let cannot = |e| Error::io(format!("cannot grow {}", disk.display()), e);
         let now = std::fs::metadata(&disk).map_err(cannot)?.len();
         if let Some(wanted) = wanted.map(whole).filter(|&wanted| wanted > now) {
@@ -131,7 +119,7 @@ impl Pool<'_> {
                 human(wanted)
             ));
         }
-        Ok(note)
+        Ok(record)
     }
 
     fn wanted(&self, pvc: &str) -> Option<u64> {
@@ -161,7 +149,7 @@ impl Pool<'_> {
     /// Creates the empty disk of a PVC without a source.
     fn claimed(&self, pvc: &str, folder: &Path) -> Result<DiskRecord> {
         let (source, size) = (api::job::Source::Blank, Some(self.size_of(pvc)?));
-        let target = Target::File(folder.join("disk.img"));
+        let target = Target::File(folder.join(DISK));
         self.import(pvc, folder, Import { source, target, size, preallocate: false })
     }
 
@@ -173,7 +161,7 @@ impl Pool<'_> {
     /// The import that a DataVolume asks for. Without a folder nothing is created: its references are only
     /// checked.
     fn import_of(&self, pvc: &str, volume: &DataVolume, folder: Option<&Path>) -> Result<Import> {
-        let target = Target::File(folder.unwrap_or(Path::new("")).join("disk.img"));
+        let target = Target::File(folder.unwrap_or(Path::new("")).join(DISK));
         Import::from_data_volume(volume, target, &mut ManifestReferences { pool: self, folder }).map_err(
             |refusal| {
                 match refusal {
@@ -196,16 +184,16 @@ impl Pool<'_> {
         if import.source.address().is_some() {
             (self.images.notify)(&format!("coracle: importing {} as the disk {pvc}", printable::line(&from)));
         }
+        DiskRecord::begin(folder)?;
         let size: u64 = self.images.ask(Task::Import(Box::new(import)))?;
-        let disk = folder.join("disk.img");
+        let disk = folder.join(DISK);
         let cannot = |e| Error::io(format!("cannot complete {}", disk.display()), e);
         let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
         let now = file.metadata().map_err(cannot)?.len();
         file.set_len(whole(now)).and_then(|()| file.sync_all()).map_err(cannot)?;
-        let schema = "coracle.disk/v1".into();
-        let note = DiskRecord { schema, from, size, created: self::now(), preallocated };
-        note.write(folder)?;
-        Ok(note)
+        let record = DiskRecord::new(from, size, preallocated);
+        record.write(folder)?;
+        Ok(record)
     }
 }
 
@@ -249,20 +237,4 @@ fn source_of(volume: &DataVolume) -> String {
 /// Size rounded up to whole blocks: with the host's cache off, QEMU cannot write a partial block at the end.
 fn whole(size: u64) -> u64 {
     size.checked_next_multiple_of(4096).unwrap_or(size)
-}
-
-impl DiskRecord {
-    pub(crate) fn read(folder: &Path) -> Result<DiskRecord> {
-        let path = folder.join("disk.json");
-        let bytes =
-            std::fs::read(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
-        serde_json::from_slice(&bytes)
-            .map_err(|e| Error::refused(format!("{} is not what coracle wrote", path.display())).because(e))
-    }
-
-    fn write(&self, folder: &Path) -> Result<()> {
-        let text =
-            serde_json::to_vec_pretty(self).map_err(|e| Error::failed("cannot write a note").because(e))?;
-        write_whole(&folder.join("disk.json"), &text)
-    }
 }
