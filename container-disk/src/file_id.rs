@@ -1,7 +1,8 @@
 //! The identity of a file: equal for every path, name and descriptor of one file.
 
-use rustix::fs::{AtFlags, CWD, Stat};
+use rustix::fs::{AtFlags, CWD, Stat, StatxFlags};
 use rustix::io::{Errno, Result};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -37,5 +38,71 @@ impl FileId {
     /// The identity of the file with these attributes.
     pub(crate) fn from_stat(stat: &Stat) -> FileId {
         FileId { dev: stat.st_dev, ino: stat.st_ino }
+    }
+}
+
+/// The identity of a file on disk, to be kept in a record: inode number, and time of birth where the file system has
+/// one. A write changes neither. The number of the device is not part of it: some file systems get another one
+/// with each mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastingFileId {
+    ino: u64,
+    /// Seconds and nanoseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    born: Option<(i64, u32)>,
+}
+
+impl LastingFileId {
+    /// The identity of an open file.
+    pub fn of(file: impl AsFd) -> Result<LastingFileId> {
+        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        match rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, wanted) {
+            Ok(found) => {
+                let has_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+                let born = has_birth.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec));
+                Ok(LastingFileId { ino: found.stx_ino, born })
+            }
+            // Old container runtimes forbid the call.
+            Err(_) => Ok(LastingFileId { ino: rustix::fs::fstat(file)?.st_ino, born: None }),
+        }
+    }
+
+    /// True if both may be the same file. A time of birth that one of them lacks is not compared.
+    pub fn may_be(&self, other: &LastingFileId) -> bool {
+        let is_born_with = match (self.born, other.born) {
+            (Some(own), Some(other)) => own == other,
+            _ => true,
+        };
+        self.ino == other.ino && is_born_with
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    #[test]
+    fn a_written_file_keeps_its_lasting_identity_and_its_successor_has_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let id = || LastingFileId::of(File::open(&path).unwrap()).unwrap();
+        fs::write(&path, "one").unwrap();
+        let first = id();
+        fs::write(&path, "another, over it").unwrap();
+        assert!(first.may_be(&id()));
+        fs::rename(&path, folder.path().join("b")).unwrap();
+        fs::write(&path, "one").unwrap();
+        assert!(!first.may_be(&id()));
+        let read: LastingFileId = serde_json::from_str(&serde_json::to_string(&first).unwrap()).unwrap();
+        assert_eq!(read, first);
+    }
+
+    #[test]
+    fn a_file_system_without_times_of_birth_tells_files_by_their_numbers() {
+        let id = |ino, born| LastingFileId { ino, born };
+        assert!(id(1, None).may_be(&id(1, Some((2, 3)))));
+        assert!(!id(1, None).may_be(&id(2, None)));
+        assert!(!id(1, Some((2, 3))).may_be(&id(1, Some((2, 4)))), "a number that is used again");
     }
 }

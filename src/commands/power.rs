@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::ui;
 use api::launcher::{Life, Request};
 use local_vm::record::Vm;
+use local_vm::start;
 use std::time::Duration;
 
 /// Start VMs that have stopped, with the settings that they had
@@ -86,7 +87,7 @@ pub(crate) fn start(args: &StartArgs) -> Result<()> {
             ui::say(&format!("coracle: {name} runs already ({})", standing.word()));
             return Ok(());
         }
-        vms::again(&vm).and_then(|state| vms::ended(&vm, &state))
+        vms::ended(&vm, &start::again(&vm)?)
     })
 }
 
@@ -130,7 +131,7 @@ pub(crate) fn restart(args: &RestartArgs) -> Result<()> {
             vm.ask(&client, &Request::Shutdown { grace: args.timeout })?;
             vm.wait_for_end(&client, Some(patience(&vm, args.timeout)))?;
         }
-        vms::again(&vm).and_then(|state| vms::ended(&vm, &state))
+        vms::ended(&vm, &start::again(&vm)?)
     })
 }
 

@@ -6,7 +6,6 @@ use api::launcher::{Life, Request, State};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use local_vm::place::Home;
 use local_vm::record::{Standing, Vm};
-use local_vm::start;
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -80,16 +79,6 @@ pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
         Life::Failed => Err(Error::failed(format!("{} failed: {why}", vm.name()))),
         _ => Ok(()),
     }
-}
-
-/// Starts a VM again that has ended, with the same settings.
-pub(super) fn again(vm: &Vm) -> Result<State> {
-    let _lock = vm.home.lock_vm(vm.name())?;
-    let mut vm = vm.clone();
-    vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
-    vm.record.save(&vm.home)?;
-    let client = local_vm::launch::start(&vm.record.launcher, &vm.home, vm.name())?;
-    Ok(start::tell(&vm, &client)?)
 }
 
 /// Removes a VM that has ended. With `force` a running VM is powered off first.

@@ -10,6 +10,7 @@
 //!     confined ── logs the confinement of all these processes at -v
 //!     client ── requests to the launcher, and its streams
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
+//!     host_disks ── formats of the user's disk files, kept for the file and not for its path
 //!     forwarding ── port forwards of a VM that runs; kept_disks ── the pool as its user lists and empties it
 //! ```
 //!
@@ -23,6 +24,7 @@ pub mod disks;
 mod error;
 pub mod forwarding;
 pub mod from_image;
+pub mod host_disks;
 pub mod kept_disks;
 pub mod launch;
 pub mod manifest;

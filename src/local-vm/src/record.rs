@@ -8,6 +8,7 @@
 //! record is the part of `coracle run`.
 
 use super::client::Client;
+use super::host_disks::HostDisks;
 use super::launch;
 use super::place::{Home, Lock, gone};
 use crate::error::{Error, ErrorKind, Result};
@@ -38,6 +39,9 @@ pub struct Record {
     pub sync: Sync,
     /// Path of the launcher's program.
     pub launcher: PathBuf,
+    /// Files of the hostDisks as they were at the last start, with their formats.
+    #[serde(default, skip_serializing_if = "HostDisks::is_empty")]
+    pub host_disks: HostDisks,
 }
 
 impl Record {
@@ -51,6 +55,7 @@ impl Record {
             remove,
             sync,
             launcher: launcher.to_owned(),
+            host_disks: HostDisks::new(),
         }
     }
 

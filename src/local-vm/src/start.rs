@@ -12,6 +12,7 @@
 
 use super::client::Client;
 use super::confined;
+use super::host_disks;
 use super::launch;
 use super::manifest::{Finding, Located, Objects, refusal};
 use super::path::absolute;
@@ -20,6 +21,7 @@ use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, memory, missing, network};
+use super::worker::{self, Task};
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Accelerator, Answer, Forward, Hook, Life, NO_SPACE, REFUSED, Request, State, Sync};
 use api::machine::{Hyperv, Machine};
@@ -168,20 +170,36 @@ impl Starter<'_> {
                 "coracle: warning: {name} is emulated, and the Hyper-V enlightenments of its spec are KVM's: it runs without them"
             ));
         }
+        let vmi = vmi.write();
+        // The files are looked at before their formats are told: one that is replaced meanwhile is another file.
+        let files = host_disks::files(&vmi)?;
         let held = super::disks::hold(home)?;
         let mut resolved = self.options.resolver().resolve(name, &machine, forwards, accelerator)?;
         resolved.hooks = hooks(self.options.hooks)?;
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
-        let sync = Sync { vmi: vmi.write(), generation, resolved };
-        let record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
+        let sync = Sync { vmi, generation, resolved };
+        let mut record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
+        record.host_disks = host_disks::recorded(&record, files);
         record.save(home)?;
         drop(held);
         let client = launch::start(self.launcher, home, name)?;
-        let vm = Vm { home: home.clone(), record };
-        let state = tell(&vm, &client)?;
+        let mut vm = Vm { home: home.clone(), record };
+        let state = tell(&mut vm, &client)?;
         confined::tell_vm(&client, &state);
         Ok(state)
     }
+}
+
+/// Starts a VM again that has ended, with the settings of its record.
+pub fn again(vm: &Vm) -> Result<State> {
+    let _lock = vm.home.lock_vm(vm.name())?;
+    let mut vm = Vm::open(&vm.home, vm.name())?;
+    let judge = |path: &Path| worker::run_job(None, true, Task::Judge { path: path.to_owned() });
+    host_disks::refresh(&mut vm.record, judge)?;
+    vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
+    vm.record.save(&vm.home)?;
+    let client = launch::start(&vm.record.launcher, &vm.home, vm.name())?;
+    tell(&mut vm, &client)
 }
 
 /// Hook programs, checked to be executable.
@@ -202,8 +220,16 @@ fn hooks(files: &[PathBuf]) -> Result<Vec<Hook>> {
     files.iter().map(hook).collect()
 }
 
-/// Gives the VM to its launcher, and waits until the VM runs or has ended.
-pub fn tell(vm: &Vm, client: &Client) -> Result<State> {
+/// Gives the VM to its launcher, waits until the VM runs or has ended, and records the disks that the launcher has made.
+fn tell(vm: &mut Vm, client: &Client) -> Result<State> {
+    let started = wait_for_start(vm, client);
+    let recorded = host_disks::add_made(&mut vm.record)
+        .and_then(|is_changed| if is_changed { vm.record.save(&vm.home) } else { Ok(()) });
+    let state = started?;
+    recorded.map(|()| state)
+}
+
+fn wait_for_start(vm: &Vm, client: &Client) -> Result<State> {
     let before = client.state()?;
     match client.sync(&vm.record.sync)? {
         Answer::Queued => {}

@@ -172,3 +172,28 @@ fn unpacked_disks_go_when_nobody_needs_them() {
     assert_eq!(laptop.run(&["prune", "--json"]).ok().json()["disks"], 0);
     laptop.is_empty();
 }
+
+/// `restart` opened it as raw once: the guest saw the header of the image, and could write over it.
+#[test]
+fn an_image_in_the_place_of_a_raw_disk_is_for_a_new_run() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let place = &laptop.place;
+    tests::disk::raw_disk(&place.path("disk.img"), 1 << 20, 7);
+    tests::disk::raw_disk(&place.path("new.raw"), 1 << 20, 8);
+    let more = ["--disk", "disk.img"];
+    laptop.start("m", &more);
+    laptop.run(&["kill", "m"]).ok();
+    laptop.run(&["convert", "-q", "-O", "qcow2", "new.raw", "new.img"]).ok();
+    std::fs::rename(place.path("new.img"), place.path("disk.img")).unwrap();
+    for verb in ["start", "restart"] {
+        laptop.run(&[verb, "m"]).refused(3, "disk.img was a raw disk at the last start of this VM");
+    }
+    laptop.start("m", &more);
+    for verb in ["restart", "kill", "start"] {
+        laptop.run(&[verb, "m"]).ok();
+    }
+    let record = std::fs::read_to_string(place.path("h/state/vms/m/vm.json")).unwrap();
+    assert!(record.contains("\"format\": \"qcow2\""), "{record}");
+    laptop.run(&["rm", "-f", "m"]).ok();
+    laptop.is_empty();
+}

@@ -25,8 +25,9 @@ mod port_holder;
 mod state;
 
 use crate::error::{Error, Result};
+use crate::host_disks;
 use crate::manifest::Objects;
-use api::launcher::{Accelerator, Forward, Kernel, Resolved, Source};
+use api::launcher::{Accelerator, Format, Forward, Kernel, Resolved, Source};
 use api::machine::Credential;
 use api::machine::volume::{ConfigMapOrSecret, Text};
 use api::machine::{CloudInit, Disk, Machine, Volume};
@@ -256,12 +257,27 @@ impl Resolver<'_> {
         match std::fs::metadata(&place) {
             Ok(facts) if facts.file_type().is_block_device() => Ok(Some(Source::Block { path: place })),
             Ok(facts) if facts.is_file() => {
-                let format = self.images.judge(&place)?;
+                let format = self.host_format(&place)?;
                 Ok(Some(Source::File { path: place, format, preallocated: false }))
             }
             Ok(_) => Err(Error::refused(format!("{path} is neither a file nor a block device"))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && create.is_some() => Ok(None),
             Err(e) => Err(Error::io(format!("cannot use the disk {path}"), e)),
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// Format of a disk file of the user. One that a VM had as a raw disk stays raw: its guest may have written
+    /// anything into it.
+    fn host_format(&self, path: &Path) -> Result<Format> {
+        let mut unreadable = None;
+        if host_disks::is_known_raw(&self.images.home, path, &mut unreadable)? {
+            return Ok(Format::Raw);
+        }
+        match (self.images.judge(path)?, unreadable) {
+            (Format::Qcow2, Some(e)) => Err(e),
+            (format, _) => Ok(format),
         }
     }
 }
