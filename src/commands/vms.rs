@@ -89,8 +89,7 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
         // The VM has files, but its record cannot be read.
         Err(_) if force && home.vm(name).is_dir() => {
             let lock = home.lock_vm(name)?;
-            let socket = home.socket(name)?;
-            let client = local_vm::client::Client::new(name, socket);
+            let client = local_vm::launch::client(home, name)?;
             if client.is_there() {
                 let _ = client.request(&Request::Destroy);
             }

@@ -13,9 +13,11 @@
 //! moment ago and does not listen yet.
 
 use super::client::Client;
+use super::disks::file_at;
 use super::place::Home;
 use crate::error::{Error, ErrorKind, Result};
 use std::fs::{File, TryLockError};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -61,20 +63,36 @@ pub fn log(home: &Home, name: &str) -> PathBuf {
     home.vm(name).join("launcher.log")
 }
 
+/// A client for the VM's launcher, running or not. A launcher of an earlier version may listen at a path that another home
+/// uses for a VM of this name, too: it is the VM's if it has the VM's folder.
+pub fn client(home: &Home, name: &str) -> Result<Client> {
+    let client = Client::new(name, home.socket(name)?);
+    let Some(earlier) = home.earlier_socket(name).filter(|_| !client.is_there()) else { return Ok(client) };
+    let earlier = Client::new(name, earlier);
+    match earlier.info() {
+        Ok(info) => match (file_at(&info.root)?, file_at(&root(home, name))?) {
+            (Some(of_launcher), Some(own)) if of_launcher == own => Ok(earlier),
+            _ => Ok(client),
+        },
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(client),
+        Err(e) => Err(e),
+    }
+}
+
 /// A client of the VM's launcher, which is started if none answers. The caller holds the VM's lock.
 pub fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
-    let socket = home.socket(name)?;
-    let client = Client::new(name, socket.clone());
+    let client = client(home, name)?;
     if client.is_there() {
         return Ok(client);
     }
+    let socket = client.socket();
     home.make_runtime()?;
     let root = root(home, name);
     home.make(&root)?;
     home.make(&home.launcher_cache())?;
     // The socket of a launcher that was killed: no process listens on it.
-    if let Err(e) = std::fs::remove_file(&socket)
-        && e.kind() != std::io::ErrorKind::NotFound
+    if let Err(e) = std::fs::remove_file(socket)
+        && e.kind() != io::ErrorKind::NotFound
     {
         return Err(Error::io(format!("cannot remove the old socket {}", socket.display()), e));
     }
@@ -82,7 +100,7 @@ pub fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     let words = take_log(&log)?;
     let again = words.try_clone().map_err(|e| Error::io(format!("cannot use {}", log.display()), e))?;
     let mut command = Command::new(program);
-    command.arg("run").arg("--root").arg(&root).arg("--socket").arg(&socket);
+    command.arg("run").arg("--root").arg(&root).arg("--socket").arg(socket);
     command.arg("--cache").arg(home.launcher_cache());
     command.arg("--lifeline");
     command.current_dir("/").stdin(Stdio::piped()).stdout(words).stderr(again);
@@ -99,7 +117,7 @@ pub fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
 /// Detaches the process from the terminal, so that neither keys nor a hangup reach it.
 #[allow(unsafe_code)]
 fn detach(command: &mut Command) {
-    let setsid = || rustix::process::setsid().map(drop).map_err(std::io::Error::from);
+    let setsid = || rustix::process::setsid().map(drop).map_err(io::Error::from);
     // SAFETY: between fork and exec only one system call is made, and no memory is taken.
     unsafe {
         command.pre_exec(setsid);
@@ -139,7 +157,7 @@ fn wait(mut child: Child, client: &Client, log: &Path) -> Result<()> {
 /// lock.
 pub fn end(home: &Home, name: &str) -> Result<()> {
     use rustix::process::{Pid, Signal, kill_process};
-    let (which, patience) = match Client::new(name, home.socket(name)?).info() {
+    let (which, patience) = match client(home, name)?.info() {
         Err(e) if e.kind() == ErrorKind::NotFound => ("which is starting".to_owned(), PATIENCE),
         Err(e) => return Err(e),
         Ok(info) => {
@@ -152,7 +170,7 @@ pub fn end(home: &Home, name: &str) -> Result<()> {
     };
     let log = log(home, name);
     match File::open(&log) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(Error::io(format!("cannot read {}", log.display()), e)),
         Ok(words) if lock(&words, &log, patience)? => Ok(()),
         // It is not killed: it may still run a VM.
@@ -203,7 +221,7 @@ fn lock(words: &File, path: &Path, patience: Duration) -> Result<bool> {
 
 /// The last lines of the log, to be appended to an error message.
 pub fn tail(log: &Path) -> String {
-    use std::io::{Read as _, Seek as _, SeekFrom};
+    use io::{Read as _, Seek as _, SeekFrom};
     let mut bytes = vec![];
     let read = File::open(log).and_then(|mut file| {
         let size = file.metadata()?.len();
@@ -230,7 +248,9 @@ fn is_full(log: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use io::{Read as _, Write as _};
     use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
 
     fn home(folder: &Path) -> Home {
         Home::from_env(Some(folder.to_owned()), |_| None).unwrap()
@@ -251,6 +271,56 @@ mod tests {
         let text = e.to_string();
         assert!(text.contains("exit status: 3") && text.contains("\n  run --root\n"), "{text}");
         assert!(text.contains("libvirt is not there"), "{text}");
+    }
+
+    /// It answers `info` at the socket that an earlier version gave to the VM.
+    fn earlier_launcher(home: &Home, name: &str, root: &Path) -> UnixListener {
+        let path = home.earlier_socket(name).unwrap();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        drop(std::fs::remove_file(&path));
+        let listener = UnixListener::bind(&path).unwrap();
+        let serving = listener.try_clone().unwrap();
+        let info = serde_json::json!({
+            "version": "0", "pid": std::process::id(), "libvirt": "0", "uri": "", "root": root,
+        });
+        let text = info.to_string();
+        std::thread::spawn(move || {
+            while let Ok((mut socket, _)) = serving.accept() {
+                let mut head = [0; 4096];
+                // A client that only looks whether somebody listens sends nothing.
+                if socket.read(&mut head).unwrap_or(0) > 0 {
+                    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+                    socket.write_all(answer.as_bytes()).unwrap();
+                }
+            }
+        });
+        listener
+    }
+
+    #[test]
+    fn a_launcher_of_an_earlier_version_is_found_by_its_folder() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let of = |state: &str| {
+            let variable = |name: &str| match name {
+                "XDG_RUNTIME_DIR" => Some(place.path().into()),
+                _ => Some(place.path().join(state).into_os_string()),
+            };
+            Home::from_env(None, variable).unwrap()
+        };
+        let (own, other) = (of("own"), of("other"));
+        let folder = root(&own, "web");
+        let new = own.socket("web").unwrap();
+        assert_eq!(client(&own, "web").unwrap().socket(), new, "no launcher runs");
+        let _listener = earlier_launcher(&own, "web", &folder);
+        assert_eq!(client(&own, "web").unwrap().socket(), new, "the VM has no folder");
+        std::fs::create_dir_all(&folder).unwrap();
+        assert_eq!(client(&own, "web").unwrap().socket(), own.earlier_socket("web").unwrap());
+        // The VM of the other home is not that of this launcher.
+        std::fs::create_dir_all(root(&other, "web")).unwrap();
+        assert_eq!(client(&other, "web").unwrap().socket(), other.socket("web").unwrap());
+        let _now = UnixListener::bind(&new).unwrap();
+        assert_eq!(client(&own, "web").unwrap().socket(), new, "a new launcher listens");
     }
 
     #[test]

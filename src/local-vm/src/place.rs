@@ -2,19 +2,22 @@
 //!
 //! ```text
 //!  $XDG_STATE_HOME/coracle/vms/NAME/     vm.json  lock  launcher.log  root/ (all that the launcher keeps)  secrets/
-//!  $XDG_RUNTIME_DIR/coracle/NAME.sock    the launcher's socket; a socket's path must be short
+//!  $XDG_RUNTIME_DIR/coracle/NAME-HASH.sock    the launcher's socket; a socket's path must be short
 //!  $XDG_DATA_HOME/coracle/pool/PVC/      disk.img  disk.json  lock       disks that outlive VMs
 //!  $XDG_DATA_HOME/coracle/disks/DIGEST/  disks and kernels out of images, read-only
 //!  $XDG_CACHE_HOME/coracle/launcher/     libvirt's cache of QEMU's capabilities
 //! ```
 //!
-//! `CORACLE_HOME` (or `--root`) puts all of these below one folder. Every folder is the user's own (0700). A
+//! `CORACLE_HOME` (or `--root`) puts all of these below one folder, with a socket `run/NAME.sock`. The runtime folder of a user may
+//! serve several state folders (another `HOME` or `XDG_STATE_HOME`), so the hash of a socket there is that of the VM's folder.
+//! Earlier versions had `NAME.sock` in both. Every folder is the user's own (0700). A
 //! folder that belongs to another user, or lies below such a folder, is refused ([`guard::folder`]): its
 //! owner could answer in the launcher's place. A folder that others may write to is refused as well, from the
 //! folder `coracle` (or the one that was named) down, because its content could be replaced. The default
 //! runtime folder is also refused if others can write to a folder above it.
 
 use crate::error::{Error, ErrorKind, Result};
+use container_disk::Digest;
 use guard::folder::Parents;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -25,6 +28,9 @@ use std::time::{Duration, Instant};
 
 /// The longest path a unix socket can have, without the zero at its end.
 const SOCKET_MAX: usize = 107;
+
+/// Number of letters of a hash in the name of a socket.
+const HASH: usize = 12;
 
 /// Timeout for a sweep of removed VMs, which may hold a lock for a moment.
 const SWEPT_WITHIN: Duration = Duration::from_secs(2);
@@ -104,17 +110,36 @@ impl Home {
 
     /// Socket path of a VM's launcher.
     pub fn socket(&self, name: &str) -> Result<PathBuf> {
-        let path = self.runtime.join(format!("{name}.sock"));
-        let length = path.as_os_str().as_bytes().len();
+        let (path, remedy) = match self.root {
+            Some(_) => {
+                let path = self.runtime.join(format!("{name}.sock"));
+                (path, "give the VM a shorter --name, or name a shorter folder by CORACLE_HOME")
+            }
+            None => {
+                let folder = real(&self.state)?.join("vms").join(name);
+                let hash = Digest::of(folder.as_os_str().as_bytes()).hex()[..HASH].to_owned();
+                // The hash is of the whole name, which may be cut here.
+                let rest = self.runtime.as_os_str().len() + "/-.sock".len() + HASH;
+                let shown: String = name.chars().take(SOCKET_MAX.saturating_sub(rest)).collect();
+                let path = self.runtime.join(format!("{shown}-{hash}.sock"));
+                (path, "name a shorter folder by XDG_RUNTIME_DIR or CORACLE_HOME")
+            }
+        };
+        let length = path.as_os_str().len();
         if length > SOCKET_MAX {
             let what = format!(
-                "the socket {} would have a path of {length} bytes, and no more than {SOCKET_MAX} are possible; \
-                 give the VM a shorter --name, or name a shorter folder by XDG_RUNTIME_DIR or CORACLE_HOME",
+                "the socket {} would have a path of {length} bytes, and no more than {SOCKET_MAX} are possible",
                 path.display()
             );
-            return Err(Error::new(ErrorKind::Usage, what));
+            return Err(Error::new(ErrorKind::Usage, what).with_hint(remedy));
         }
         Ok(path)
+    }
+
+    /// Socket path that an earlier version gave to a VM of this name, of this home or of another one.
+    pub(crate) fn earlier_socket(&self, name: &str) -> Option<PathBuf> {
+        let path = self.runtime.join(format!("{name}.sock"));
+        (self.root.is_none() && path.as_os_str().len() <= SOCKET_MAX).then_some(path)
     }
 
     /// Refuses folders that others may write to. Creates nothing.
@@ -256,6 +281,18 @@ impl Home {
     }
 }
 
+/// The path of a folder without links; its last parts may be missing yet.
+fn real(folder: &Path) -> Result<PathBuf> {
+    for above in folder.ancestors() {
+        match above.canonicalize() {
+            Ok(real) => return Ok(folder.strip_prefix(above).map_or(real.clone(), |rest| real.join(rest))),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io(format!("cannot look at {}", above.display()), e)),
+        }
+    }
+    Ok(folder.to_owned())
+}
+
 /// Treats a missing file as removed.
 pub fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     match removed {
@@ -364,7 +401,35 @@ mod tests {
         assert_eq!(home.vm("a"), Path::new("/h/.local/state/coracle/vms/a"));
         assert_eq!(home.pool(), Path::new("/h/.local/share/coracle/pool"));
         let me = rustix::process::geteuid().as_raw();
-        assert_eq!(home.socket("a").unwrap(), PathBuf::from(format!("/tmp/coracle-{me}/a.sock")));
+        let socket = home.socket("a").unwrap();
+        assert!(
+            socket.to_str().unwrap().starts_with(&format!("/tmp/coracle-{me}/a-")),
+            "{}",
+            socket.display()
+        );
+    }
+
+    /// They had one socket once: `rm` in one of them ended the VM of the other.
+    #[test]
+    fn homes_that_share_a_runtime_folder_share_no_socket() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+        std::fs::create_dir(at("a")).unwrap();
+        std::os::unix::fs::symlink(at("a"), at("link")).unwrap();
+        let of = |state: &str| home(None, &[("HOME", "/h"), ("XDG_STATE_HOME", &at(state))]).unwrap();
+        let socket = |state: &str, name: &str| of(state).socket(name).unwrap();
+        assert_ne!(socket("a", "web"), socket("b", "web"));
+        assert_eq!(socket("a", "web"), socket("link", "web"));
+        std::fs::create_dir_all(of("b").vm("web")).unwrap();
+        let (before, long) = (socket("b", "web"), "n".repeat(253));
+        assert_eq!(before, socket("b", "web"), "it stays when the folder is made");
+        let path = socket("a", &long);
+        assert!(path.as_os_str().len() <= SOCKET_MAX, "{}", path.display());
+        assert_ne!(path, socket("a", &long[1..]));
+        assert_eq!(of("a").earlier_socket(&long), None, "no launcher has it");
+        // Folders of CORACLE_HOME have their own sockets.
+        let [one, two] = ["a", "b"].map(|root| home(Some(&at(root)), &[]).unwrap().socket("web").unwrap());
+        assert_ne!(one, two);
     }
 
     #[test]

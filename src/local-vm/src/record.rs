@@ -193,7 +193,7 @@ impl Vm {
 
     /// A client for its launcher, running or not.
     pub fn client(&self) -> Result<Client> {
-        Ok(Client::new(self.name(), self.home.socket(self.name())?))
+        launch::client(&self.home, self.name())
     }
 
     /// A client for its launcher. A launcher that has ended is replaced by a new one that takes the VM over.

@@ -285,8 +285,6 @@ pub fn free_name(home: &Home, wanted: &str) -> Result<String> {
             // The lock created the folder. It is removed, unless another process has filled it since.
             Ok(None) => home.lock_vm(&name).and_then(|lock| match Vm::find(home, &name)? {
                 Some(_) => Ok(()),
-                // The socket stays: it may be that of a VM whose record is elsewhere (another
-                // XDG_STATE_HOME).
                 None => home.clear_vm(&name).map(|()| drop(lock)),
             }),
             Err(e) => Err(e),
