@@ -7,7 +7,10 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use local_vm::place::Home;
 use local_vm::record::{Standing, Vm};
 use std::ffi::OsStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Timeout of a VM that is powered off.
+const POWER_OFF: Duration = Duration::from_secs(30);
 
 /// Argument that names a VM.
 #[derive(Debug, clap::Args)]
@@ -92,6 +95,7 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
             let client = local_vm::launch::client(home, name)?;
             if client.is_there() {
                 let _ = client.request(&Request::Destroy);
+                wait_for_qemu(home, name)?;
             }
             local_vm::launch::end(home, name)?;
             return Ok(Vm::forget(home, name, lock)?);
@@ -111,11 +115,20 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
     Ok(Vm::forget(home, name, lock)?)
 }
 
+/// Waits for the end of a QEMU that was powered off. One that stays keeps its files, by an error of the removal.
+fn wait_for_qemu(home: &Home, name: &str) -> Result<()> {
+    let begun = Instant::now();
+    while local_vm::launch::qemu(home, name)?.is_some() && begun.elapsed() < POWER_OFF {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
 /// Powers a VM off, and waits until it has ended. A launcher that has ended is replaced first.
 pub(super) fn cut_off(vm: &Vm) -> Result<()> {
     let client = vm.launcher()?;
     if vm.ask(&client, &Request::Destroy)? {
-        vm.wait_for_end(&client, Some(Duration::from_secs(30)))?;
+        vm.wait_for_end(&client, Some(POWER_OFF))?;
     }
     Ok(())
 }

@@ -43,6 +43,11 @@ pub fn runs_qemu(state: &State) -> bool {
     state.qemu_pid.is_some_and(|pid| is_qemu(pid, state.qemu_started))
 }
 
+/// True if a QEMU has this process ID. It may be that of another VM, if the ID was used again.
+pub fn is_any_qemu(pid: u32) -> bool {
+    is_qemu(pid, None)
+}
+
 /// True if this process is the QEMU that started at `since`. Without a start time its name must be one of
 /// QEMU's.
 fn is_qemu(pid: u32, since: Option<u64>) -> bool {

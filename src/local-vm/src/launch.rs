@@ -16,6 +16,7 @@ use super::client::Client;
 use super::disks::file_at;
 use super::place::Home;
 use crate::error::{Error, ErrorKind, Result};
+use launcher_client::process;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -180,6 +181,37 @@ pub fn end(home: &Home, name: &str) -> Result<()> {
             Err(Error::failed(what))
         }
     }
+}
+
+/// The QEMU of a VM by the pid files of libvirt: its process ID and its file, if such a process runs. This holds without the
+/// launcher and its record.
+pub fn qemu(home: &Home, name: &str) -> Result<Option<(u32, PathBuf)>> {
+    let folder = root(home, name).join("run/qemu");
+    let cannot = |path: &Path, e| {
+        Error::io(format!("cannot read {}, so the QEMU of {name} may still run", path.display()), e)
+    };
+    let entries = match std::fs::read_dir(&folder) {
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        other => other.map_err(|e| cannot(&folder, e))?,
+    };
+    for entry in entries {
+        let path = entry.map_err(|e| cannot(&folder, e))?.path();
+        if path.extension().is_none_or(|extension| extension != "pid") {
+            continue;
+        }
+        let text = match std::fs::read_to_string(&path) {
+            // QEMU has ended meanwhile.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            other => other.map_err(|e| cannot(&path, e))?,
+        };
+        // A file without a number was cut short by a crash of the host, which no QEMU outlives.
+        if let Some(pid) = text.trim().parse().ok().filter(|&pid| process::is_any_qemu(pid)) {
+            return Ok(Some((pid, path)));
+        }
+    }
+    Ok(None)
 }
 
 /// Opens and locks the log for a new launcher. A long log is moved aside.

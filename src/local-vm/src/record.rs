@@ -13,10 +13,10 @@ use super::launch;
 use super::place::{Home, Lock, gone};
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
-use launcher_client::process;
 use container_disk::publish::sync_folder;
+use launcher_client::process;
 use serde::{Deserialize, Serialize};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -163,7 +163,7 @@ impl Vm {
     pub fn find(home: &Home, name: &str) -> Result<Option<Vm>> {
         let path = file(home, name);
         let bytes = match std::fs::read(&path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?,
         };
         let record: Record = serde_json::from_slice(&bytes).map_err(|e| {
@@ -215,24 +215,42 @@ impl Vm {
                 Ok(Standing::Known(State { life: Life::Preparing, ..state }))
             }
             Ok(state) => Ok(Standing::Known(state)),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Standing::Left(self.last_state())),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Standing::Left(self.last_state()?)),
             // The launcher ended during the request.
-            Err(_) if !client.is_there() => Ok(Standing::Left(self.last_state())),
+            Err(_) if !client.is_there() => Ok(Standing::Left(self.last_state()?)),
             Err(e) => Err(e),
         }
     }
 
-    /// State that the launcher saved last in its root.
-    fn last_state(&self) -> Option<State> {
+    /// State that the launcher saved last in its root. Where that cannot be read, a QEMU that runs still counts.
+    fn last_state(&self) -> Result<Option<State>> {
         let path = launch::root(&self.home, self.name()).join("state.json");
-        let mut state: State = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        let read = std::fs::read(&path).and_then(|bytes| Ok(serde_json::from_slice::<State>(&bytes)?));
+        let mut state = match read {
+            Ok(state) => state,
+            Err(e) => {
+                if e.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!("cannot read {}, the last state of {}: {e}", path.display(), self.name());
+                }
+                let qemu = launch::qemu(&self.home, self.name())?;
+                return Ok(qemu.map(|(pid, _)| State {
+                    life: Life::Running,
+                    qemu_pid: Some(pid),
+                    message: Some(format!(
+                        "{} cannot be read; the launcher's next start tells the state",
+                        path.display()
+                    )),
+                    ..State::default()
+                }));
+            }
+        };
         if !state.life.is_final() && !process::runs_qemu(&state) {
             (state.qemu_pid, state.qemu_started) = (None, None);
             state.life = Life::Failed;
             state.reason = Some("Lost".to_owned());
             state.message = Some("the VM ended while no launcher watched it".to_owned());
         }
-        Some(state)
+        Ok(Some(state))
     }
 
     /// Log of the guest's serial console, written by QEMU.
@@ -307,8 +325,16 @@ impl Vm {
         }
     }
 
-    /// Removes all files of a VM here. Its launcher must have ended.
+    /// Removes all files of a VM here. Its launcher must have ended. With its QEMU still running it is an error: nothing
+    /// could find that process afterwards.
     pub fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
+        if let Some((pid, file)) = launch::qemu(home, name)? {
+            let what = format!("the files of {name} are not removed: its QEMU (process {pid}) runs");
+            return Err(Error::failed(what).with_hint(format!(
+                "end that process (kill {pid}); if it is not that of {name}, remove {}",
+                file.display()
+            )));
+        }
         let remove = |path: &Path| {
             gone(std::fs::remove_file(path))
                 .map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
@@ -320,5 +346,77 @@ impl Vm {
         home.clear_vm(name)?;
         drop(lock);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    /// A program with the name of QEMU that runs until it is ended.
+    struct Qemu(Child);
+
+    impl Qemu {
+        fn start(folder: &Path) -> Qemu {
+            let program = folder.join("qemu-system-none");
+            std::fs::copy("/bin/sleep", &program).unwrap();
+            // Another test may fork while the copy is open for writing here.
+            let started = std::iter::repeat_with(|| Command::new(&program).arg("1000").spawn());
+            let mut busy = started
+                .take(1000)
+                .filter(|child| !matches!(child, Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy));
+            Qemu(busy.next().unwrap().unwrap())
+        }
+    }
+
+    impl Drop for Qemu {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    /// A VM with a launcher that has ended. Its QEMU has this process ID.
+    fn left(home: &Home, state: &[u8], pid: u32) -> Vm {
+        let root = launch::root(home, "vm");
+        std::fs::create_dir_all(root.join("run/qemu")).unwrap();
+        std::fs::write(root.join("run/qemu/n_vm.pid"), format!("{pid}\n")).unwrap();
+        std::fs::write(root.join("run/qemu/driver.pid"), std::process::id().to_string()).unwrap();
+        std::fs::write(root.join("state.json"), state).unwrap();
+        let sync = Sync {
+            vmi: serde_json::Value::Null,
+            generation: 1,
+            resolved: api::launcher::Resolved::default(),
+        };
+        Record::new("vm", "x", true, sync, Path::new("/launcher")).save(home).unwrap();
+        Vm::open(home, "vm").unwrap()
+    }
+
+    /// It passed for a stopped VM: `rm` and the next `run` removed its files, and the guest went on without any.
+    #[test]
+    fn a_vm_whose_last_state_is_damaged_runs_as_long_as_its_qemu() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        let qemu = Qemu::start(place.path());
+        let state = State { life: Life::Succeeded, ..State::default() };
+        for damaged in [&b""[..], b"{", b"[]"] {
+            let standing = left(&home, damaged, qemu.0.id()).standing().unwrap();
+            assert!(standing.is_up() && standing.is_unwatched(), "{standing:?}");
+        }
+        let whole = serde_json::to_vec(&state).unwrap();
+        assert!(!left(&home, &whole, qemu.0.id()).standing().unwrap().is_up());
+        let vm = left(&home, b"", qemu.0.id());
+        std::fs::remove_file(launch::root(&home, "vm").join("state.json")).unwrap();
+        assert!(vm.standing().unwrap().is_up());
+
+        let e = Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap_err().to_string();
+        assert!(e.contains(&format!("its QEMU (process {}) runs", qemu.0.id())), "{e}");
+        assert!(e.contains(&format!("kill {}", qemu.0.id())) && e.contains("n_vm.pid"), "{e}");
+        assert!(Vm::find(&home, "vm").unwrap().is_some());
+        drop(qemu);
+        assert_eq!(left(&home, b"", u32::MAX).standing().unwrap(), Standing::Left(None));
+        Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
+        assert!(!home.vm("vm").exists());
     }
 }
