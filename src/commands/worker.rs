@@ -181,18 +181,20 @@ impl Work {
 
     /// Unpacks the disk, unless it was unpacked under another path of the image.
     fn unpack(&self, image: &Pinned, open: &Open, path: Option<&str>, folder: &Path) -> Result<PathBuf> {
-        let inside = locate_file(image, open, path)?.path;
-        let name = unpacked::disk(&inside);
+        let name = unpacked::disk(&locate_file(image, open, path, true)?.path);
         let target = folder.join(&name);
         let _lock = Lock::wait(&folder.join(unpacked::lock(&name)))?;
         if target.is_file() {
+            // The first search ends at the disk: an image without a path may have a second one behind it.
+            locate_file(image, open, path, false)?;
             return Ok(target);
         }
         let options = Options {
             places: Arc::clone(&self.places),
             image: image::Options {
                 digest: Some(image.digest),
-                path: Some(inside),
+                // Without a path the image is refused for a second disk, where the stream of the first one ends.
+                path: path.map(str::to_owned),
                 ..image::Options::default()
             },
             ..Options::default()
@@ -212,7 +214,7 @@ impl Work {
         if target.is_file() {
             return Ok(target);
         }
-        let mut located = locate_file(image, &open, Some(path))?;
+        let mut located = locate_file(image, &open, Some(path), true)?;
         if located.size > BOOT_MAX {
             let what = format!(
                 "{path} in {} has {} bytes; a kernel or an initrd has {BOOT_MAX} at most",
@@ -309,9 +311,9 @@ fn known(note: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The disk of an image, or the file at this path.
-fn locate_file(image: &Pinned, open: &Open, path: Option<&str>) -> Result<Located> {
-    let how = locate::Options { path: path.map(str::to_owned), one_pass: true, ..locate::Options::default() };
+/// The disk of an image, or the file at this path. With `one_pass` the rest of its layer is checked while it is read.
+fn locate_file(image: &Pinned, open: &Open, path: Option<&str>, one_pass: bool) -> Result<Located> {
+    let how = locate::Options { path: path.map(str::to_owned), one_pass, ..locate::Options::default() };
     Ok(locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how)?)
 }
 
@@ -332,7 +334,7 @@ fn manifest<'a>(name: &Name, document: &'a Document) -> Result<&'a Manifest> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::tests::layout::{LAYER, LAYER_GZIP, Layout, Tar, bomb, digest};
+    use ::tests::layout::{LAYER, LAYER_GZIP, Layout, Tar, bomb, digest, gzip};
     use guard::confine::Use;
 
     #[test]
@@ -389,6 +391,32 @@ mod tests {
                 assert!(std::fs::read(&disk).unwrap() == bytes(at), "{path}: {}", disk.display());
                 assert!(std::fs::read(&kernel).unwrap() == bytes(at), "{path}: {}", kernel.display());
             }
+        }
+    }
+
+    /// The VM would boot the first one, whatever its author meant. Also where that one was unpacked under its own path before.
+    #[test]
+    fn an_image_with_two_disks_is_refused_until_one_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let (at, folder) = (place.path().join("layout"), place.path().join("sha256-a"));
+        let tar = Tar::default().file("disk/one.img", &[1; 4096]).file("disk/two.img", &[2; 4096]).end();
+        std::fs::create_dir(&folder).unwrap();
+        let work = work(place.path());
+        for (kind, layer) in [(LAYER, tar.clone()), (LAYER_GZIP, gzip(&tar))] {
+            Layout::create(&at).image(kind, &layer);
+            let image = pinned_layout(&work, &at);
+            let refused = || {
+                let e = work.disk(&image, None, &folder).unwrap_err();
+                let says = r#"has 2 files in /disk where one disk is allowed: "disk/one.img", "disk/two.img"; name one"#;
+                assert!(e.chain().contains(says), "{}", e.chain());
+            };
+            refused();
+            let named = work.disk(&image, Some("disk/one.img"), &folder).unwrap();
+            assert_eq!(std::fs::read(&named).unwrap(), [1; 4096]);
+            refused();
+            std::fs::remove_dir_all(&folder).unwrap();
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::remove_dir_all(&at).unwrap();
         }
     }
 
