@@ -11,10 +11,10 @@
 
 use crate::{Error, Result};
 use api::job::Target;
-use container_disk::publish::sync_folder;
 use rustix::fs::{CWD, Mode, OFlags};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use storage::publish::sync_folder;
 
 /// The maximum length of an owner's name, in characters.
 const LONGEST: usize = 64;

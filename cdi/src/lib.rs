@@ -21,8 +21,6 @@ pub mod filter;
 pub mod import;
 pub mod inspect;
 pub mod journal;
-#[cfg(test)]
-mod loop_device;
 pub mod permissions;
 pub mod plan;
 pub mod run;

@@ -4,13 +4,13 @@
 //! beginning. So the check comes before a target is opened: no input may be the file of one of these names,
 //! by whatever path, descriptor or hard link it is read.
 
-use crate::file_id::FileId;
 use crate::{Error, Name, Result};
 use rustix::fs::{AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use storage::FileId;
 
 /// Ends of the names that a target uses until it is complete.
 const PARTIAL: &str = ".partial";

@@ -8,6 +8,7 @@ pub mod faults;
 pub mod full_disk;
 pub mod http;
 pub mod layout;
+pub mod loop_device;
 pub mod manifests;
 pub mod mapped;
 pub mod measure;

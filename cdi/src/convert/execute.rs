@@ -20,7 +20,6 @@ use crate::run::watch::{Phase, Watch};
 use crate::run::{stream, tables};
 use crate::source::{Identity, SourceSpec};
 use crate::spool::Spool;
-use crate::target::storage::Storage;
 use crate::target::{
     self, BlockTarget, Claim, Destination, FileOptions, Finished, NullTarget, Order, Started, StdoutTarget,
     Target,
@@ -31,6 +30,7 @@ use disk_format::qcow2::write::{Compression, Options};
 use disk_format::{Format, Image, ReadAt};
 use std::path::Path;
 use std::time::Instant;
+use storage::Storage;
 
 /// A run in progress.
 pub(super) struct Run<'a> {

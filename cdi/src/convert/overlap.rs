@@ -5,9 +5,9 @@
 
 use super::Request;
 use crate::source::Source;
-use crate::target::storage::Storage;
 use crate::{Error, Result};
 use container_disk::inputs::Inputs;
+use storage::Storage;
 
 /// Refuses a target whose writing would change the source.
 pub(super) fn refuse(request: &Request, source: &dyn Source, target: &Storage) -> Result<()> {

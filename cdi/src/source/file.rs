@@ -5,7 +5,6 @@ use super::once::Once;
 use super::{Identity, Source, SourceFacts};
 use crate::device::{self, DeviceVersion};
 use crate::{Detail, Error, ErrorKind, Result};
-use container_disk::in_use::is_locked;
 use disk_format::ReadAt;
 use disk_format::qcow2::write::Sparse;
 use disk_format::read_at::FileAt;
@@ -18,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use storage::is_locked;
 
 /// Offsets of QEMU's locks on an image that it writes to, or may resize: each permission has a byte from 100
 /// on; write is the second, resize the fourth.

@@ -17,14 +17,11 @@ mod start;
 
 pub use start::forget;
 
-use super::in_use;
 use super::real_folder;
-use super::storage::Storage;
 use super::sync_guard::SyncGuard;
 use super::{Finished, Order, Target};
 use crate::size::Human;
 use crate::{Detail, Error, Result};
-use container_disk::in_use::is_locked;
 use container_disk::write_behind::WriteBehind;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -35,6 +32,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
+use storage::kernel_lists::{device_holders, sys_block};
+use storage::{Storage, is_locked};
 
 /// Whole pages are zeroed by the device, the edges by writes: the kernel drops the cached pages of a range it
 /// zeroes, and a page must not be half in the range.
@@ -204,12 +203,12 @@ impl Target for BlockTarget {
 fn open_alone(path: &Path, rdev: u64) -> Result<File> {
     let shown = path.display();
     // Root may open such a device for writing all the same, and the first write fails.
-    if std::fs::read_to_string(in_use::sys_block(rdev).join("ro")).is_ok_and(|ro| ro.trim() == "1") {
+    if std::fs::read_to_string(sys_block(rdev).join("ro")).is_ok_and(|ro| ro.trim() == "1") {
         return Err(Error::failed(format!("the target {shown} is a read-only device")));
     }
     let patience = Instant::now() + PATIENCE;
     let in_use = || {
-        let holders = in_use::device_holders(rdev);
+        let holders = device_holders(rdev);
         let by = if holders.is_empty() {
             "another process has it open for itself".into()
         } else {
@@ -226,7 +225,7 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
             Ok(file) => break file,
             Err(e) if Errno::from_io_error(&e) == Some(Errno::BUSY) => {
                 // A known holder keeps the device; an unknown one may be udev, for a moment.
-                if Instant::now() > patience || !in_use::device_holders(rdev).is_empty() {
+                if Instant::now() > patience || !device_holders(rdev).is_empty() {
                     return Err(in_use());
                 }
             }
@@ -243,7 +242,7 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    if !in_use::device_holders(rdev).is_empty() || is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
+    if !device_holders(rdev).is_empty() || is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
         return Err(in_use());
     }
     // The lock also keeps udev from probing half a disk.

@@ -5,12 +5,12 @@
 //! (`crash.rs`).
 
 use crate::Result;
-use container_disk::publish::ExistingFile;
 use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::publish::ExistingFile;
 
 /// The files of one folder.
 pub(crate) trait Folder: Send + Sync {

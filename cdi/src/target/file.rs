@@ -14,7 +14,7 @@
 //! as data or as zeros.
 //!
 //! A complete disk replaces the file that had its name when the name was claimed, and no other file
-//! (`container_disk::publish`). If another program has taken the name in the meantime, or has begun to use the
+//! (`storage::publish`). If another program has taken the name in the meantime, or has begun to use the
 //! file (a VM), the disk stays in its `.partial`. If a user has removed the `.partial`, the run fails, also if
 //! the next run has created one of that name: each run renames and removes its own open file alone
 //! ([`Handle`]). A disk that is begun anew is written into a new file, since another program may have the old

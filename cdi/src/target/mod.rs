@@ -17,8 +17,8 @@
 //! ```
 //!
 //! `convert` starts and finishes the targets, and the engine writes to them. A target makes no decision about
-//! formats: a qcow2 is written through a `FileTarget`, whose offsets are then those of the file. `in_use.rs`
-//! finds the users of a file or a device for error messages, `storage.rs` the storage below it. After a
+//! formats: a qcow2 is written through a `FileTarget`, whose offsets are then those of the file. The package
+//! `storage` finds the users of a file or a device, and the storage below it. After a
 //! failed sync no other sync of the same target succeeds (`sync_guard.rs`): the run makes no more marks and
 //! publishes nothing.
 //!
@@ -32,7 +32,6 @@
 mod block;
 pub(crate) mod disk;
 mod file;
-mod in_use;
 mod layer;
 mod null;
 mod place;
@@ -41,7 +40,6 @@ mod refuse;
 #[cfg(test)]
 mod sim;
 mod stdout;
-pub(crate) mod storage;
 mod sync_guard;
 
 pub use block::{BlockTarget, forget};

@@ -2,11 +2,8 @@
 //! that is moved during a long run stays the same folder.
 
 use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes};
-use super::in_use;
 use crate::{Error, ErrorKind, Result};
-use container_disk::in_use::flock_owner;
-use container_disk::publish::{ExistingFile, publish, sync_folder};
-use container_disk::{own_file, write_behind};
+use container_disk::write_behind;
 use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -18,6 +15,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use storage::kernel_lists::shows_one_owner;
+use storage::publish::{ExistingFile, publish, sync_folder};
+use storage::{flock_owner, is_locked, own_file};
 
 /// Mode of new disks: all users can read and the owner can write, less the umask.
 const NEW: Mode = Mode::from_raw_mode(0o644);
@@ -120,7 +120,7 @@ impl RealFolder {
         }
         // QEMU takes locks of another family, which a flock does not meet. A file system without locks answers with
         // an error: no lock can be held on it.
-        if !created && container_disk::in_use::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
+        if !created && storage::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
             let what = format!(
                 "{} is in use: a running QEMU or another process has it open and locked; stop it, or move the file",
                 path.display()
@@ -366,7 +366,7 @@ impl Handle for RealFile {
     }
 
     fn doubt(&self) -> io::Result<Option<String>> {
-        Ok(in_use::shows_one_owner(self.0.metadata()?.dev()).map(|kind| {
+        Ok(shows_one_owner(self.0.metadata()?.dev()).map(|kind| {
             format!(
                 "nothing proves who made its .partial file, since a file system of the kind {kind} shows everybody's \
                  files as this user's; --resume takes it for ours"

@@ -2,16 +2,16 @@
 //! byte is written, since a rename that fails after an hour wastes the hour.
 
 use super::disk::{OldAttributes, Replaced};
-use super::in_use;
 use super::real_folder::RealFolder;
 use crate::{Error, Result};
-use container_disk::in_use::file_in_use;
-use container_disk::publish::ExistingFile;
 use rustix::fs::{FileType, IFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
+use storage::file_in_use;
+use storage::kernel_lists::is_mount_point;
+use storage::publish::ExistingFile;
 
 /// The file that the new disk replaces, and its attributes to take over; `None` if the name is free.
 pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result<Option<Replaced>> {
@@ -68,7 +68,7 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
             format!("the target {shown} is marked immutable or append-only (chattr) and cannot be replaced");
         return Err(Error::failed(what));
     }
-    if in_use::is_mount_point(path) {
+    if is_mount_point(path) {
         let what = format!(
             "the target {shown} is a mount point (a file bound into place) and cannot be replaced; \
              write to another name in that folder"

@@ -12,7 +12,6 @@
 
 use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes, Replaced};
 use crate::{Error, Result};
-use container_disk::publish::ExistingFile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,6 +19,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use storage::publish::ExistingFile;
 
 const SECTOR: usize = 512;
 

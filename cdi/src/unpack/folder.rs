@@ -11,13 +11,13 @@
 //! these names and continues from there.
 
 use crate::{Error, Result, done_marker, sys};
-use container_disk::publish::sync_folder;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use storage::publish::sync_folder;
 
 /// Deeper than any folder that an archive makes.
 const DEEPEST: usize = super::members::DEEPEST + 8;

@@ -8,7 +8,6 @@
 use crate::digest::Hasher;
 use crate::layout::folder::Folder;
 use crate::layout::lock::Locked;
-use crate::publish::ExistingFile;
 use crate::tar::{BLOCK, END, Item, head, patched, rest};
 use crate::write_behind::WriteBehind;
 use crate::{Digest, Error, ErrorKind, Result};
@@ -17,6 +16,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use storage::publish::ExistingFile;
 
 /// The archive file and its state.
 pub(super) struct Growing {

@@ -4,8 +4,7 @@
 
 use super::lock::{Keeps, Locked};
 use super::owner::Owner;
-use crate::publish::{ExistingFile, publish, sync_folder};
-use crate::{Error, Result, own_file};
+use crate::{Error, Result};
 use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
@@ -14,6 +13,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use storage::own_file;
+use storage::publish::{ExistingFile, publish, sync_folder};
 
 /// An open folder of an image layout or store.
 pub(crate) struct Folder {

@@ -11,15 +11,14 @@
 //! | holds none | removed with its journal; the disk is another file, since its creator may have it open |
 
 use crate::error::{Error, ErrorKind, Result};
-use container_disk::in_use::file_in_use;
-use container_disk::own_file;
-use container_disk::publish::{publish, sync_folder};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, SeekFrom, flock, openat, seek, unlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use storage::publish::{publish, sync_folder};
+use storage::{file_in_use, own_file};
 
 /// Mode of a new disk, less the umask.
 const MODE: Mode = Mode::from_raw_mode(0o644);

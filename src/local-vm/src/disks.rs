@@ -11,12 +11,11 @@ use crate::place::{Home, Lock};
 use crate::record::Vm;
 use crate::unpacked;
 use api::launcher::Source;
-use container_disk::file_id::FileId;
-use container_disk::in_use::file_in_use;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use storage::{FileId, file_in_use};
 
 /// Number and size of the files that [`prune`] removed.
 #[derive(Debug, Default, PartialEq, Eq)]

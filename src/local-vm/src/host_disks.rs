@@ -17,12 +17,12 @@ use crate::error::{Error, Result};
 use crate::place::Home;
 use crate::record::{Record, Vm};
 use api::launcher::{Format, Source};
-use container_disk::file_id::LastingFileId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use storage::LastingFileId;
 
 /// Files of a VM's hostDisks, by volume.
 pub type HostDisks = BTreeMap<String, HostDisk>;

@@ -6,12 +6,11 @@ use crate::place::{Home, Lock, check_name};
 use crate::record::Vm;
 use crate::resolve::disk_record::{DISK, DiskRecord};
 use api::launcher::Source;
-use container_disk::file_id::FileId;
-use container_disk::in_use::file_in_use;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use storage::{FileId, file_in_use};
 
 /// A disk in the pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -13,13 +13,13 @@ use super::launch;
 use super::place::{Home, Lock, gone};
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
-use container_disk::publish::sync_folder;
 use launcher_client::process;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use storage::publish::sync_folder;
 
 /// Version of the file's schema.
 const SCHEMA: &str = "coracle.vm/v1";

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::convert::{Request, prepare};
-use crate::loop_device::Loop;
 use crate::permissions::Permissions;
 use crate::plan::ConvertOptions;
 use crate::run::watch::Watch;
 use crate::source::{Options, SourceSpec};
 use crate::target::Destination;
+use ::tests::loop_device::Loop;
 use guard::confine::Use;
 use std::fs;
 use std::os::fd::AsRawFd as _;

@@ -1,19 +1,19 @@
 //! The users of a device, and mounts, found in the kernel's lists, as text for errors. Users of a file are found
-//! by [`container_disk::in_use`].
+//! by [`crate::file_in_use`].
 
 use rustix::fs::{major, minor};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// True if something is mounted on exactly this path (a file that a container runtime bound there).
-pub(super) fn is_mount_point(path: &Path) -> bool {
+pub fn is_mount_point(path: &Path) -> bool {
     let Ok(path) = path.canonicalize() else { return false };
     mounts().iter().any(|m| m.at == path)
 }
 
 /// The type of the file system on this device, if it shows all files as those of the user who mounted it,
 /// the processes that created them on the server.
-pub(super) fn shows_one_owner(dev: u64) -> Option<String> {
+pub fn shows_one_owner(dev: u64) -> Option<String> {
     one_owner_of(&mounts(), (major(dev), minor(dev)))
 }
 
@@ -23,7 +23,7 @@ fn one_owner_of(mounts: &[Mount], dev: (u32, u32)) -> Option<String> {
 }
 
 /// The users of a block device and of its partitions: mounts, swap, device mapper, RAID.
-pub(super) fn device_holders(rdev: u64) -> Vec<String> {
+pub fn device_holders(rdev: u64) -> Vec<String> {
     let mut found = Vec::new();
     for (name, rdev) in with_partitions(rdev) {
         let id = (major(rdev), minor(rdev));
@@ -48,12 +48,12 @@ pub(super) fn device_holders(rdev: u64) -> Vec<String> {
 }
 
 /// The folder of a block device in /sys.
-pub(super) fn sys_block(rdev: u64) -> PathBuf {
+pub fn sys_block(rdev: u64) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", major(rdev), minor(rdev)))
 }
 
 /// A device and its partitions, with names.
-pub(super) fn with_partitions(rdev: u64) -> Vec<(String, u64)> {
+pub(crate) fn with_partitions(rdev: u64) -> Vec<(String, u64)> {
     let folder = sys_block(rdev);
     let name = std::fs::canonicalize(&folder)
         .ok()
@@ -73,7 +73,7 @@ pub(super) fn with_partitions(rdev: u64) -> Vec<(String, u64)> {
 }
 
 /// Parses "259:3" as two numbers.
-pub(super) fn pair(text: &str) -> Option<(u32, u32)> {
+pub(crate) fn pair(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
@@ -108,7 +108,7 @@ fn parse_mounts(text: &[u8]) -> Vec<Mount> {
 }
 
 /// The source of the mount with this ID: the path of a device, if it is one.
-pub(super) fn source_of_mount(id: u64) -> Option<PathBuf> {
+pub(crate) fn source_of_mount(id: u64) -> Option<PathBuf> {
     mounts().into_iter().find(|mount| mount.id == id).map(|mount| mount.source)
 }
 

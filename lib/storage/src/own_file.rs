@@ -13,7 +13,7 @@
 //! A name alone proves nothing either: while a file is open, its name may get to another run's file. So a
 //! file of ours is removed only by [`remove`], which compares the name with the open file.
 
-use crate::file_id::FileId;
+use crate::FileId;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -36,7 +36,7 @@ impl FileId {
     }
 
     /// The identity of the file with these attributes.
-    pub(crate) fn from_stat(stat: &Stat) -> FileId {
+    pub fn from_stat(stat: &Stat) -> FileId {
         FileId { dev: stat.st_dev, ino: stat.st_ino }
     }
 }

@@ -11,7 +11,7 @@
 //! other's storage. Disks served by a program (nbd, FUSE) are not detected: qemu-nbd holds QEMU's locks,
 //! which sources check.
 
-use super::in_use::{self, pair};
+use crate::kernel_lists::{self, pair};
 use rustix::fs::{AtFlags, CWD, StatxFlags, major, minor};
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -27,7 +27,7 @@ const SECTOR: u64 = 512;
 
 /// A file or a device, and all storage that its bytes are in.
 #[derive(Debug)]
-pub(crate) struct Storage {
+pub struct Storage {
     parts: Vec<Part>,
 }
 
@@ -49,21 +49,21 @@ enum Location {
 
 impl Storage {
     /// The storage of an open file or device.
-    pub(crate) fn of(file: impl AsFd, name: &str) -> io::Result<Storage> {
+    pub fn of(file: impl AsFd, name: &str) -> io::Result<Storage> {
         let copy = File::from(file.as_fd().try_clone_to_owned()?);
         let mount = mount_of(&copy, Path::new(""), AtFlags::EMPTY_PATH);
         Ok(Storage::walk(&copy.metadata()?, mount, name, true))
     }
 
     /// The storage of the file or device with this path.
-    pub(crate) fn of_path(path: &Path) -> io::Result<Storage> {
+    pub fn of_path(path: &Path) -> io::Result<Storage> {
         let mount = mount_of(CWD, path, AtFlags::empty());
         Ok(Storage::walk(&fs::metadata(path)?, mount, &path.display().to_string(), true))
     }
 
     /// The storage of files that will be made in this folder: the storage below it. The folder itself may be
     /// read, as an image in a folder is.
-    pub(crate) fn of_new_file(folder: &Path) -> io::Result<Storage> {
+    pub fn of_new_file(folder: &Path) -> io::Result<Storage> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let mount = mount_of(CWD, folder, AtFlags::empty());
         let Storage { mut parts } =
@@ -88,7 +88,7 @@ impl Storage {
 
     /// The overlap of this storage, which is read, with that of a target, as a sentence; `None` if writing
     /// the target changes nothing of the source.
-    pub(crate) fn shared_with(&self, target: &Storage) -> Option<String> {
+    pub fn shared_with(&self, target: &Storage) -> Option<String> {
         let (read, written) = self
             .parts
             .iter()
@@ -128,9 +128,10 @@ impl Part {
     /// The next parts below. `mount`: the mount that a file is on.
     fn beneath(&self, mount: Option<u64>) -> Vec<(Part, Option<u64>)> {
         match self.location {
-            Location::Device(rdev) => self.beneath_device(&in_use::sys_block(rdev)),
+            Location::Device(rdev) => self.beneath_device(&kernel_lists::sys_block(rdev)),
             Location::File { dev, .. } => {
-                let device = if in_use::sys_block(dev).exists() { Some(dev) } else { device_of_mount(mount) };
+                let device =
+                    if kernel_lists::sys_block(dev).exists() { Some(dev) } else { device_of_mount(mount) };
                 device.map(|rdev| (self.device(rdev, None), None)).into_iter().collect()
             }
         }
@@ -191,7 +192,7 @@ impl Part {
 
 /// "/dev/sda1", or its number if it has no name here.
 fn name(rdev: u64) -> String {
-    let folder = fs::canonicalize(in_use::sys_block(rdev)).ok();
+    let folder = fs::canonicalize(kernel_lists::sys_block(rdev)).ok();
     let name = folder.as_deref().and_then(Path::file_name);
     name.map_or_else(
         || format!("device {}:{}", major(rdev), minor(rdev)),
@@ -217,7 +218,7 @@ fn mount_of(folder: impl AsFd, path: &Path, flags: AtFlags) -> Option<u64> {
 
 /// The device of a file system that has a number of its own, as btrfs has.
 fn device_of_mount(mount: Option<u64>) -> Option<u64> {
-    let meta = fs::metadata(in_use::source_of_mount(mount?)?).ok()?;
+    let meta = fs::metadata(kernel_lists::source_of_mount(mount?)?).ok()?;
     meta.file_type().is_block_device().then(|| meta.rdev())
 }
 

@@ -1,7 +1,7 @@
 //! On loop devices, where this host permits them.
 
 use super::*;
-use crate::loop_device::Loop;
+use ::tests::loop_device::Loop;
 use std::process::Command;
 
 fn run(program: &str, args: &[&str]) -> bool {

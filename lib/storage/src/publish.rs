@@ -18,8 +18,7 @@
 //! A name that another program changes between stat and rename can still be the wrong one: no system call
 //! renames, or replaces, one particular file.
 
-use crate::file_id::FileId;
-use crate::{in_use, own_file};
+use crate::{FileId, file_in_use, own_file};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -88,7 +87,7 @@ impl ExistingFile {
             opened => opened,
         };
         match opened {
-            Ok(fd) => in_use::file_in_use(&File::from(fd)),
+            Ok(fd) => file_in_use(&File::from(fd)),
             // The rename reports what is there instead.
             Err(_) => Ok(None),
         }

@@ -1,6 +1,6 @@
 //! The users of a file, found by its locks and in the kernel's lists, as text for errors.
 
-use crate::file_id::FileId;
+use crate::FileId;
 use rustix::fs::{FlockOperation, major, minor};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -1,0 +1,26 @@
+//! The storage of disks: what a file or a device lies on, who uses its bytes, and files that get their name when
+//! they are whole.
+//!
+//! ```text
+//!  a path or an open file
+//!    ├── parts.rs         the storage below it: partition ─► disk, loop device ─► backing file, …
+//!    ├── file_users.rs    the users of one file, by its locks and by loop devices
+//!    ├── kernel_lists.rs  mounts, swap space, holders of a device
+//!    └── file_id.rs       the file itself, by whichever name
+//!
+//!  NAME.partial ── own_file.rs: it is ours ──► publish.rs: it gets NAME
+//! ```
+//!
+//! **Independent of** the content of disks, images and VMs. It reads the kernel's lists alone, and opens nothing
+//! but files that its caller has named.
+
+mod file_id;
+mod file_users;
+pub mod kernel_lists;
+pub mod own_file;
+mod parts;
+pub mod publish;
+
+pub use file_id::{FileId, LastingFileId};
+pub use file_users::{file_in_use, flock_owner, is_locked};
+pub use parts::Storage;
