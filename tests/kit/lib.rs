@@ -17,6 +17,7 @@ pub mod place;
 mod port;
 pub mod processes;
 pub mod prometheus;
+pub mod qemu_lock;
 pub mod registry;
 pub mod seeds;
 pub mod serial;

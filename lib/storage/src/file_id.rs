@@ -4,7 +4,9 @@ use rustix::fs::{AtFlags, CWD, Stat, StatxFlags};
 use rustix::io::{Errno, Result};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Device and inode number of a file that exists.
@@ -33,6 +35,21 @@ impl FileId {
             Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    /// The identity of the file with these attributes.
+    pub(crate) fn of_metadata(meta: &Metadata) -> FileId {
+        FileId { dev: meta.dev(), ino: meta.ino() }
+    }
+
+    /// Number of the file system, as `stat` reports it.
+    pub(crate) fn dev(self) -> u64 {
+        self.dev
+    }
+
+    /// Inode number.
+    pub(crate) fn ino(self) -> u64 {
+        self.ino
     }
 
     /// The identity of the file with these attributes.

@@ -1,19 +1,19 @@
 //! The users of a file, found by its locks and in the kernel's lists, as text for errors.
 
 use crate::FileId;
+use crate::kernel_lists::{self, loop_devices};
+use crate::lock_list::{self, Inode};
 use rustix::fs::{FlockOperation, major, minor};
 use rustix::io::Errno;
-use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Time in which a lock may go before its file counts as in use.
-const LINGERS: Duration = Duration::from_millis(500);
+pub(crate) const LINGERS: Duration = Duration::from_millis(500);
 
 /// The reason why an existing file must not be replaced or written now; `None` if it is not in use. Checks
 /// the locks that QEMU, libvirt and others take, and loop devices.
@@ -23,12 +23,17 @@ pub fn file_in_use(file: &File) -> io::Result<Option<String>> {
         let by = flock_owner(facts.dev(), facts.ino());
         return Ok(Some(format!("it is locked by another process{by}")));
     }
+    locked_file_in_use(file)
+}
+
+/// As [`file_in_use`], for a file that the caller has locked with `flock`, and goes on to lock.
+pub fn locked_file_in_use(file: &File) -> io::Result<Option<String>> {
     // A file system without locks answers with an error: no lock can be held on it.
     if is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
         return Ok(Some("a running QEMU or another process has it open and locked".to_owned()));
     }
-    let device = loop_device_of(Path::new("/sys/block"), FileId::of(file)?);
-    Ok(device.map(|name| format!("the loop device {name} is attached to it")))
+    let device = loop_device_of(loop_devices(), FileId::of(file)?);
+    Ok(device.map(|rdev| format!("the loop device {} is attached to it", kernel_lists::name(rdev))))
 }
 
 /// True if another open file has a flock on it, and keeps it. A lock that goes at once is that of a reader which was closed:
@@ -50,17 +55,9 @@ fn is_flocked(file: &File) -> bool {
 
 /// " (process 12)" for the process that holds a flock on a file; empty if the kernel does not list it.
 pub fn flock_owner(dev: u64, ino: u64) -> String {
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    flock_owner_in(&locks, &format!("{:02x}:{:02x}:{ino}", major(dev), minor(dev)))
-}
-
-fn flock_owner_in(locks: &str, file: &str) -> String {
-    // Example: "1: FLOCK  ADVISORY  WRITE 644 00:1a:2431 0 EOF"
-    let owner = locks.lines().find_map(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let (kind, pid, which) = (words.next()?, words.nth(2)?, words.next()?);
-        (kind == "FLOCK" && which == file).then(|| pid.parse::<u32>().ok()).flatten()
-    });
+    let inode = Inode { dev: (major(dev), minor(dev)), ino };
+    let owner =
+        lock_list::read().iter().find(|lock| lock.is_flock && lock.inode == inode).and_then(|lock| lock.pid);
     owner.map_or(String::new(), |pid| format!(" (process {pid})"))
 }
 
@@ -89,26 +86,15 @@ pub fn is_locked(file: BorrowedFd<'_>, start: u64, len: u64) -> io::Result<bool>
 /// The loop device whose backing file this is. The kernel lists the path by which that file was attached, and
 /// a bind mount or a hard link gives the file another one, so files are compared and not paths. A device that
 /// was attached in another mount namespace, by a path that this one does not have, is not found.
-fn loop_device_of(devices: &Path, file: FileId) -> Option<String> {
-    fs::read_dir(devices).ok()?.flatten().find_map(|device| {
-        let text = fs::read(device.path().join("loop/backing_file")).ok()?;
-        let path = Path::new(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(&text)));
-        let is_backing = FileId::of_path(path).is_ok_and(|backing| backing == file);
-        is_backing.then(|| format!("/dev/{}", device.file_name().to_string_lossy()))
-    })
+fn loop_device_of(devices: Vec<(u64, PathBuf)>, file: FileId) -> Option<u64> {
+    let mut devices = devices.into_iter();
+    devices.find(|(_, path)| FileId::of_path(path).is_ok_and(|backing| backing == file)).map(|(rdev, _)| rdev)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_owner_of_a_lock_is_found_in_the_kernels_list() {
-        let locks =
-            "1: POSIX  ADVISORY  WRITE 7 fe:00:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 644 fe:00:12 0 EOF\n";
-        assert_eq!(flock_owner_in(locks, "fe:00:12"), " (process 644)");
-        assert_eq!(flock_owner_in(locks, "fe:00:13"), "");
-    }
+    use std::fs;
 
     #[test]
     fn a_file_that_was_asked_about_is_left_unlocked() {
@@ -119,7 +105,11 @@ mod tests {
         let other = File::open(&path).unwrap();
         rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
         let said = file_in_use(&file).unwrap().unwrap();
-        assert!(said.contains("locked by another process"), "{said}");
+        // The kernel names the process: this one.
+        let process = format!("it is locked by another process (process {})", std::process::id());
+        assert!(said == process || said == "it is locked by another process", "{said}");
+        assert_eq!(locked_file_in_use(&other).unwrap(), None, "the caller's own lock");
+        assert!(file_in_use(&file).unwrap().is_some(), "the question has released the lock");
     }
 
     #[test]
@@ -142,17 +132,11 @@ mod tests {
     fn a_loop_device_is_found_by_every_path_of_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        fs::create_dir_all(at("block/sda")).unwrap();
-        fs::create_dir_all(at("block/loop7/loop")).unwrap();
         fs::write(at("disk.img"), "disk").unwrap();
         fs::write(at("other.img"), "disk").unwrap();
         fs::hard_link(at("disk.img"), at("bound.img")).unwrap();
-        let attached = at("bound.img");
-        let text = [attached.as_os_str().as_bytes(), b"\n"].concat();
-        fs::write(at("block/loop7/loop/backing_file"), text).unwrap();
-        let device = |name: &str| loop_device_of(&at("block"), FileId::of_path(&at(name)).unwrap());
-        assert_eq!(device("bound.img").as_deref(), Some("/dev/loop7"));
-        assert_eq!(device("disk.img").as_deref(), Some("/dev/loop7"));
-        assert_eq!(device("other.img"), None);
+        let devices = [(1, at("gone.img")), (7, at("bound.img"))];
+        let device = |name: &str| loop_device_of(devices.to_vec(), FileId::of_path(&at(name)).unwrap());
+        assert_eq!([device("bound.img"), device("disk.img"), device("other.img")], [Some(7), Some(7), None]);
     }
 }

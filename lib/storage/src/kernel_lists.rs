@@ -2,8 +2,17 @@
 //! by [`crate::file_in_use`].
 
 use rustix::fs::{major, minor};
-use std::os::unix::fs::MetadataExt;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+
+/// Files and folders of the kernel that are read here.
+pub const FACTS: [&str; 5] = ["/proc/locks", "/proc/swaps", "/proc/self/mountinfo", DEVICES, "/sys/devices"];
+/// Folder with a link for each block device, by its number.
+const DEVICES: &str = "/sys/dev/block";
+/// Major number of loop devices.
+const LOOP_MAJOR: u32 = 7;
 
 /// True if something is mounted on exactly this path (a file that a container runtime bound there).
 pub fn is_mount_point(path: &Path) -> bool {
@@ -24,52 +33,88 @@ fn one_owner_of(mounts: &[Mount], dev: (u32, u32)) -> Option<String> {
 
 /// The users of a block device and of its partitions: mounts, swap, device mapper, RAID.
 pub fn device_holders(rdev: u64) -> Vec<String> {
-    let mut found = Vec::new();
-    for (name, rdev) in with_partitions(rdev) {
-        let id = (major(rdev), minor(rdev));
-        found.extend(
-            mounts()
-                .iter()
-                .filter(|m| m.dev == id)
-                .map(|m| format!("{name} is mounted on {}", m.at.display())),
-        );
-        found.extend(swaps().into_iter().filter(|&d| d == rdev).map(|_| format!("{name} is swap space")));
-        let holders = std::fs::read_dir(sys_block(rdev).join("holders"));
-        found.extend(holders.into_iter().flatten().flatten().map(|h| {
-            let holder = h.file_name().to_string_lossy().into_owned();
-            let mapped = std::fs::read_to_string(h.path().join("dm/name")).unwrap_or_default();
-            match mapped.trim() {
-                "" => format!("{name} belongs to /dev/{holder}"),
-                mapped => format!("{name} belongs to /dev/mapper/{mapped}"),
-            }
-        }));
+    let users = |rdev: u64| {
+        let uppers = upper_devices(rdev).into_iter().map(move |upper| belongs(rdev, upper));
+        mounts_and_swap(rdev).into_iter().chain(uppers)
+    };
+    with_partitions(rdev).into_iter().flat_map(users).collect()
+}
+
+/// Places where a device is mounted, and its use as swap space, as sentences.
+pub(crate) fn mounts_and_swap(rdev: u64) -> Vec<String> {
+    let name = name(rdev);
+    let is_mount = |mount: &&Mount| mount.dev == (major(rdev), minor(rdev)) || mount.device() == Some(rdev);
+    let mounts = mounts();
+    let mounted = mounts.iter().filter(is_mount).map(|m| format!("{name} is mounted on {}", m.at.display()));
+    let swap = swaps().into_iter().filter(|&swap| swap == rdev).map(|_| format!("{name} is swap space"));
+    mounted.chain(swap).collect()
+}
+
+/// "/dev/sda1 belongs to /dev/md0".
+pub(crate) fn belongs(rdev: u64, upper: u64) -> String {
+    let mapped = std::fs::read_to_string(sys_block(upper).join("dm/name")).unwrap_or_default();
+    match mapped.trim() {
+        "" => format!("{} belongs to {}", name(rdev), name(upper)),
+        mapped => format!("{} belongs to /dev/mapper/{mapped}", name(rdev)),
     }
-    found
+}
+
+/// The devices that the kernel has made of this one: device mapper, RAID.
+pub(crate) fn upper_devices(rdev: u64) -> Vec<u64> {
+    let holders = std::fs::read_dir(sys_block(rdev).join("holders"));
+    holders.into_iter().flatten().flatten().filter_map(|holder| number(&holder.path())).collect()
+}
+
+/// True for a device of the device mapper. Such a map writes nothing by itself.
+pub(crate) fn is_mapped(rdev: u64) -> bool {
+    sys_block(rdev).join("dm").exists()
 }
 
 /// The folder of a block device in /sys.
 pub fn sys_block(rdev: u64) -> PathBuf {
-    PathBuf::from(format!("/sys/dev/block/{}:{}", major(rdev), minor(rdev)))
+    Path::new(DEVICES).join(format!("{}:{}", major(rdev), minor(rdev)))
 }
 
-/// A device and its partitions, with names.
-pub(crate) fn with_partitions(rdev: u64) -> Vec<(String, u64)> {
-    let folder = sys_block(rdev);
-    let name = std::fs::canonicalize(&folder)
-        .ok()
-        .and_then(|f| f.file_name().map(|n| format!("/dev/{}", n.to_string_lossy())))
-        .unwrap_or_else(|| format!("device {}:{}", major(rdev), minor(rdev)));
-    let mut all = vec![(name, rdev)];
-    for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-        let number = std::fs::read_to_string(entry.path().join("dev")).ok();
-        if let (true, Some((major, minor))) =
-            (entry.path().join("partition").exists(), number.and_then(|n| pair(&n)))
-        {
-            let name = format!("/dev/{}", entry.file_name().to_string_lossy());
-            all.push((name, rustix::fs::makedev(major, minor)));
-        }
-    }
-    all
+/// The path of a device, as the kernel names it; its number if it is not known here.
+pub(crate) fn name(rdev: u64) -> String {
+    let folder = std::fs::canonicalize(sys_block(rdev)).ok();
+    let name = folder.as_deref().and_then(Path::file_name);
+    name.map_or_else(
+        || format!("device {}:{}", major(rdev), minor(rdev)),
+        // A slash in the name of a device is a '!' in that of its folder.
+        |name| format!("/dev/{}", name.to_string_lossy().replace('!', "/")),
+    )
+}
+
+/// The number of the device with this folder in /sys.
+pub(crate) fn number(folder: &Path) -> Option<u64> {
+    let (major, minor) = pair(&std::fs::read_to_string(folder.join("dev")).ok()?)?;
+    Some(rustix::fs::makedev(major, minor))
+}
+
+/// A device and its partitions.
+pub(crate) fn with_partitions(rdev: u64) -> Vec<u64> {
+    let entries = std::fs::read_dir(sys_block(rdev)).into_iter().flatten().flatten();
+    let partitions = entries.map(|entry| entry.path()).filter(|folder| folder.join("partition").exists());
+    std::iter::once(rdev).chain(partitions.filter_map(|folder| number(&folder))).collect()
+}
+
+/// The loop devices that are attached, with the paths by which their files were attached.
+pub(crate) fn loop_devices() -> Vec<(u64, PathBuf)> {
+    let devices = std::fs::read_dir(DEVICES).into_iter().flatten().flatten();
+    let loops = devices.filter_map(|device| {
+        let (major, minor) = pair(device.file_name().to_str()?)?;
+        let backing = (major == LOOP_MAJOR).then(|| backing_file(&device.path()))??;
+        Some((rustix::fs::makedev(major, minor), backing))
+    });
+    loops.collect()
+}
+
+/// The path by which the file of a loop device was attached. `folder`: that of the device in /sys.
+pub(crate) fn backing_file(folder: &Path) -> Option<PathBuf> {
+    let mut path = std::fs::read(folder.join("loop/backing_file")).ok()?;
+    path.pop_if(|last| *last == b'\n');
+    Some(OsString::from_vec(path).into())
 }
 
 /// Parses "259:3" as two numbers.
@@ -78,12 +123,22 @@ pub(crate) fn pair(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-struct Mount {
+pub(crate) struct Mount {
     id: u64,
-    dev: (u32, u32),
+    /// Number of the file system, as the list of locks has it.
+    pub(crate) dev: (u32, u32),
     at: PathBuf,
     kind: String,
     source: PathBuf,
+}
+
+impl Mount {
+    /// The device that was mounted. It is that of a file system that has a number of its own, too, as btrfs has.
+    pub(crate) fn device(&self) -> Option<u64> {
+        // The source of another file system is any word.
+        let meta = self.source.is_absolute().then(|| std::fs::metadata(&self.source).ok())??;
+        meta.file_type().is_block_device().then(|| meta.rdev())
+    }
 }
 
 fn mounts() -> Vec<Mount> {
@@ -107,9 +162,9 @@ fn parse_mounts(text: &[u8]) -> Vec<Mount> {
     text.split(|&b| b == b'\n').filter_map(line).collect()
 }
 
-/// The source of the mount with this ID: the path of a device, if it is one.
-pub(crate) fn source_of_mount(id: u64) -> Option<PathBuf> {
-    mounts().into_iter().find(|mount| mount.id == id).map(|mount| mount.source)
+/// The mount with this ID.
+pub(crate) fn mount(id: u64) -> Option<Mount> {
+    mounts().into_iter().find(|mount| mount.id == id)
 }
 
 fn swaps() -> Vec<u64> {
@@ -119,8 +174,7 @@ fn swaps() -> Vec<u64> {
 }
 
 /// Undoes the kernel's `\040` for a space.
-fn unescape(text: &[u8]) -> std::ffi::OsString {
-    use std::os::unix::ffi::OsStringExt;
+fn unescape(text: &[u8]) -> OsString {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&first, tail)) = rest.split_first() {
@@ -139,7 +193,7 @@ fn unescape(text: &[u8]) -> std::ffi::OsString {
             }
         }
     }
-    std::ffi::OsString::from_vec(out)
+    OsString::from_vec(out)
 }
 
 #[cfg(test)]
@@ -176,10 +230,10 @@ mod tests {
     #[test]
     fn a_mount_has_its_source_by_its_number() {
         let mounts = mounts();
-        for mount in &mounts {
-            assert_eq!(source_of_mount(mount.id).as_ref(), Some(&mount.source));
+        for one in &mounts {
+            assert_eq!(mount(one.id).map(|found| found.source), Some(one.source.clone()));
         }
         let last = mounts.iter().map(|mount| mount.id).max().unwrap_or(0);
-        assert_eq!(source_of_mount(last + 1), None);
+        assert!(mount(last + 1).is_none());
     }
 }

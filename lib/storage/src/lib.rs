@@ -4,7 +4,9 @@
 //! ```text
 //!  a path or an open file
 //!    ├── parts.rs         the storage below it: partition ─► disk, loop device ─► backing file, …
-//!    ├── file_users.rs    the users of one file, by its locks and by loop devices
+//!    ├── users.rs         the users of all its names, above and below, by what the kernel lists
+//!    ├── file_users.rs    the users of one open file
+//!    ├── lock_list.rs     locks of files, also of those that may not be opened
 //!    ├── kernel_lists.rs  mounts, swap space, holders of a device
 //!    └── file_id.rs       the file itself, by whichever name
 //!
@@ -17,10 +19,14 @@
 mod file_id;
 mod file_users;
 pub mod kernel_lists;
+mod lock_list;
 pub mod own_file;
 mod parts;
 pub mod publish;
+mod users;
 
 pub use file_id::{FileId, LastingFileId};
-pub use file_users::{file_in_use, flock_owner, is_locked};
+pub use file_users::{file_in_use, flock_owner, is_locked, locked_file_in_use};
+pub use kernel_lists::FACTS;
 pub use parts::Storage;
+pub use users::{Access, QEMU_WRITES};

@@ -11,14 +11,15 @@
 //! other's storage. Disks served by a program (nbd, FUSE) are not detected: qemu-nbd holds QEMU's locks,
 //! which sources check.
 
-use crate::kernel_lists::{self, pair};
-use rustix::fs::{AtFlags, CWD, StatxFlags, major, minor};
+use crate::FileId;
+use crate::kernel_lists::{self, name, number};
+use rustix::fs::{AtFlags, CWD, StatxFlags};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The most parts: more than any stack of devices has.
 const MOST: usize = 1024;
@@ -28,23 +29,30 @@ const SECTOR: u64 = 512;
 /// A file or a device, and all storage that its bytes are in.
 #[derive(Debug)]
 pub struct Storage {
-    parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
+    /// The node by which a device was named.
+    pub(crate) node: Option<FileId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
-    location: Location,
+pub(crate) struct Part {
+    pub(crate) location: Location,
     /// Bytes of the location, if they are known.
     span: Option<Range<u64>>,
     /// True for the file or device itself.
-    is_itself: bool,
-    name: String,
+    pub(crate) is_itself: bool,
+    /// True for storage that also holds other files: the folders of a file, the device of its file system, and all
+    /// below that.
+    pub(crate) is_around: bool,
+    /// The mount that a file is on.
+    pub(crate) mount: Option<u64>,
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Location {
+pub(crate) enum Location {
     Device(u64),
-    File { dev: u64, ino: u64 },
+    File(FileId),
 }
 
 impl Storage {
@@ -53,6 +61,18 @@ impl Storage {
         let copy = File::from(file.as_fd().try_clone_to_owned()?);
         let mount = mount_of(&copy, Path::new(""), AtFlags::EMPTY_PATH);
         Ok(Storage::walk(&copy.metadata()?, mount, name, true))
+    }
+
+    /// The storage of the device with this number.
+    pub(crate) fn of_device(rdev: u64) -> Storage {
+        Storage::below(Part {
+            location: Location::Device(rdev),
+            span: Some(0..u64::MAX),
+            is_itself: true,
+            is_around: false,
+            mount: None,
+            name: name(rdev),
+        })
     }
 
     /// The storage of the file or device with this path.
@@ -66,24 +86,45 @@ impl Storage {
     pub fn of_new_file(folder: &Path) -> io::Result<Storage> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let mount = mount_of(CWD, folder, AtFlags::empty());
-        let Storage { mut parts } =
-            Storage::walk(&fs::metadata(folder)?, mount, &folder.display().to_string(), false);
-        parts.drain(..1);
-        Ok(Storage { parts })
+        let mut storage = Storage::walk(&fs::metadata(folder)?, mount, &folder.display().to_string(), false);
+        storage.parts.drain(..1);
+        Ok(storage)
     }
 
     fn walk(meta: &Metadata, mount: Option<u64>, name: &str, is_itself: bool) -> Storage {
-        let whole = is_itself.then_some(0..u64::MAX);
-        let first = Part { location: Location::of(meta), span: whole, is_itself, name: name.to_owned() };
+        let storage = Storage::below(Part {
+            location: Location::of(meta),
+            span: is_itself.then_some(0..u64::MAX),
+            is_itself,
+            is_around: false,
+            mount,
+            name: name.to_owned(),
+        });
+        let node = meta.file_type().is_block_device().then(|| FileId::of_metadata(meta));
+        Storage { node, ..storage }
+    }
+
+    fn below(first: Part) -> Storage {
         let mut parts = vec![];
-        let mut open = vec![(first, mount)];
-        while let Some((part, mount)) = open.pop() {
+        let mut open = vec![first];
+        while let Some(part) = open.pop() {
             if parts.len() < MOST && !parts.contains(&part) {
-                open.extend(part.beneath(mount));
+                open.extend(part.beneath());
                 parts.push(part);
             }
         }
-        Storage { parts }
+        Storage { parts, node: None }
+    }
+
+    /// The file or device itself, and the storage below whose bytes are its own: for a file, the file alone.
+    pub(crate) fn own_parts(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(|part| !part.is_around)
+    }
+
+    /// True if a write to one changes bytes of the other. File systems are left out: a file lies beside the others
+    /// of its device.
+    pub(crate) fn shares_bytes(&self, other: &Storage) -> bool {
+        self.own_parts().any(|part| other.own_parts().any(|theirs| part.overlaps(theirs)))
     }
 
     /// The overlap of this storage, which is read, with that of a target, as a sentence; `None` if writing
@@ -106,10 +147,10 @@ impl Storage {
 }
 
 impl Location {
-    fn of(meta: &Metadata) -> Location {
+    pub(crate) fn of(meta: &Metadata) -> Location {
         match meta.file_type().is_block_device() {
             true => Location::Device(meta.rdev()),
-            false => Location::File { dev: meta.dev(), ino: meta.ino() },
+            false => Location::File(FileId::of_metadata(meta)),
         }
     }
 }
@@ -125,40 +166,37 @@ impl Part {
             }
     }
 
-    /// The next parts below. `mount`: the mount that a file is on.
-    fn beneath(&self, mount: Option<u64>) -> Vec<(Part, Option<u64>)> {
+    /// The next parts below.
+    fn beneath(&self) -> Vec<Part> {
         match self.location {
             Location::Device(rdev) => self.beneath_device(&kernel_lists::sys_block(rdev)),
-            Location::File { dev, .. } => {
-                let device =
-                    if kernel_lists::sys_block(dev).exists() { Some(dev) } else { device_of_mount(mount) };
-                device.map(|rdev| (self.device(rdev, None), None)).into_iter().collect()
+            Location::File(file) => {
+                let has_device = kernel_lists::sys_block(file.dev()).exists();
+                let device = if has_device { Some(file.dev()) } else { device_of_mount(self.mount) };
+                let around = |rdev| Part { is_around: true, ..self.device(rdev, None) };
+                device.map(around).into_iter().collect()
             }
         }
     }
 
-    fn beneath_device(&self, folder: &Path) -> Vec<(Part, Option<u64>)> {
+    fn beneath_device(&self, folder: &Path) -> Vec<Part> {
         let mut all = vec![];
         if folder.join("partition").exists()
             && let Some(disk) = fs::canonicalize(folder).ok().and_then(|folder| number(folder.parent()?))
         {
             let start = sectors(&folder.join("start"));
-            all.push((self.device(disk, self.moved(start, sectors(&folder.join("size")))), None));
+            all.push(self.device(disk, self.moved(start, sectors(&folder.join("size")))));
         }
         for slave in fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten() {
-            all.extend(number(&slave.path()).map(|rdev| (self.device(rdev, None), None)));
+            all.extend(number(&slave.path()).map(|rdev| self.device(rdev, None)));
         }
         all.extend(self.backing(folder));
         all
     }
 
     /// The backing file of a loop device, and the folders that contain it: an image may be a folder.
-    fn backing(&self, folder: &Path) -> Vec<(Part, Option<u64>)> {
-        let Ok(path) = fs::read(folder.join("loop/backing_file")) else { return vec![] };
-        let path: PathBuf = {
-            use std::os::unix::ffi::OsStringExt as _;
-            std::ffi::OsString::from_vec(path.strip_suffix(b"\n").unwrap_or(&path).to_vec()).into()
-        };
+    fn backing(&self, folder: &Path) -> Vec<Part> {
+        let Some(path) = kernel_lists::backing_file(folder) else { return vec![] };
         let Ok(meta) = fs::metadata(&path) else { return vec![] };
         let bytes = |name: &str| {
             let text = fs::read_to_string(folder.join("loop").join(name)).ok()?;
@@ -166,21 +204,25 @@ impl Part {
         };
         let size = bytes("sizelimit").filter(|&size| size > 0).or_else(|| sectors(&folder.join("size")));
         let span = self.moved(bytes("offset"), size);
-        let part = |path: &Path, meta: &Metadata, span| Part {
+        let part = |path: &Path, meta: &Metadata| Part {
             location: Location::of(meta),
-            span,
+            span: None,
             is_itself: false,
+            is_around: true,
+            mount: None,
             name: path.display().to_string(),
         };
-        let mut all = vec![(part(&path, &meta, span), mount_of(CWD, &path, AtFlags::empty()))];
+        let mount = mount_of(CWD, &path, AtFlags::empty());
+        let mut all = vec![Part { span, is_around: self.is_around, mount, ..part(&path, &meta) }];
         for folder in path.ancestors().skip(1) {
-            all.extend(fs::metadata(folder).ok().map(|meta| (part(folder, &meta, None), None)));
+            all.extend(fs::metadata(folder).ok().map(|meta| part(folder, &meta)));
         }
         all
     }
 
     fn device(&self, rdev: u64, span: Option<Range<u64>>) -> Part {
-        Part { location: Location::Device(rdev), span, is_itself: false, name: name(rdev) }
+        let (location, is_around) = (Location::Device(rdev), self.is_around);
+        Part { location, span, is_itself: false, is_around, mount: None, name: name(rdev) }
     }
 
     /// The range of this part's bytes in a location where it begins at `start` and has `size` bytes.
@@ -188,22 +230,6 @@ impl Part {
         let (span, start, size) = (self.span.as_ref()?, start?, size?);
         Some(start.saturating_add(span.start.min(size))..start.saturating_add(span.end.min(size)))
     }
-}
-
-/// "/dev/sda1", or its number if it has no name here.
-fn name(rdev: u64) -> String {
-    let folder = fs::canonicalize(kernel_lists::sys_block(rdev)).ok();
-    let name = folder.as_deref().and_then(Path::file_name);
-    name.map_or_else(
-        || format!("device {}:{}", major(rdev), minor(rdev)),
-        |name| format!("/dev/{}", name.to_string_lossy()),
-    )
-}
-
-/// The number of the device with this folder in /sys.
-fn number(folder: &Path) -> Option<u64> {
-    let (major, minor) = pair(&fs::read_to_string(folder.join("dev")).ok()?)?;
-    Some(rustix::fs::makedev(major, minor))
 }
 
 fn sectors(file: &Path) -> Option<u64> {
@@ -218,8 +244,7 @@ fn mount_of(folder: impl AsFd, path: &Path, flags: AtFlags) -> Option<u64> {
 
 /// The device of a file system that has a number of its own, as btrfs has.
 fn device_of_mount(mount: Option<u64>) -> Option<u64> {
-    let meta = fs::metadata(kernel_lists::source_of_mount(mount?)?).ok()?;
-    meta.file_type().is_block_device().then(|| meta.rdev())
+    kernel_lists::mount(mount?)?.device()
 }
 
 #[cfg(test)]

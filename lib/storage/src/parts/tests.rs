@@ -2,6 +2,7 @@
 
 use super::*;
 use ::tests::loop_device::Loop;
+use std::path::PathBuf;
 use std::process::Command;
 
 fn run(program: &str, args: &[&str]) -> bool {
@@ -129,10 +130,10 @@ fn slaves_are_storage_of_which_the_bytes_are_not_known() {
     fs::write(slave.join("dev"), "8:0\n").unwrap();
     let part = |minor, span| {
         let location = Location::Device(rustix::fs::makedev(8, minor));
-        Part { location, span, is_itself: true, name: String::new() }
+        Part { location, span, is_itself: true, is_around: false, mount: None, name: String::new() }
     };
     let beneath = part(7, Some(0..u64::MAX)).beneath_device(folder.path());
-    let [(slave, None)] = &beneath[..] else { panic!("{beneath:?}") };
+    let [slave] = &beneath[..] else { panic!("{beneath:?}") };
     assert_eq!((slave.location, &slave.span, slave.is_itself), (part(0, None).location, &None, false));
     assert!(slave.overlaps(&part(0, Some(0..u64::MAX))), "the slave itself is read");
     assert!(!slave.overlaps(slave), "two volumes of one group");

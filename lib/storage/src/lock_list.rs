@@ -1,0 +1,110 @@
+//! The locks of files that the kernel lists in /proc/locks. The list has those of files that this process may not open, too.
+
+use rustix::process::{Pid, test_kill_process};
+use std::fs;
+
+/// A file or a device's node, by the numbers with which the kernel lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inode {
+    /// Number of the file system. For btrfs and others it is not the one that `stat` reports.
+    pub(crate) dev: (u32, u32),
+    pub(crate) ino: u64,
+}
+
+/// A lock that is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeldLock {
+    pub(crate) inode: Inode,
+    /// True for `flock`; false for the locks of ranges that QEMU and libvirt take.
+    pub(crate) is_flock: bool,
+    pub(crate) is_exclusive: bool,
+    /// The process that took it; `None` for a lock of an open file.
+    pub(crate) pid: Option<u32>,
+    first: u64,
+    last: u64,
+}
+
+impl HeldLock {
+    /// True if the byte lies in the range.
+    pub(crate) fn covers(&self, byte: u64) -> bool {
+        (self.first..=self.last).contains(&byte)
+    }
+
+    /// True if the process that took the lock is another one that lives: neither this one nor its parent, which may be
+    /// the program `flock` or `udevadm lock`. A process that has ended has left the lock to those that it started.
+    pub(crate) fn is_of_another_process(&self) -> bool {
+        let parent = rustix::process::getppid();
+        let pid = self.pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        pid.is_none_or(|pid| {
+            // A process that may not be signalled lives.
+            let lives = test_kill_process(pid) != Err(rustix::io::Errno::SRCH);
+            lives && pid != rustix::process::getpid() && Some(pid) != parent
+        })
+    }
+}
+
+/// All locks that are held. Empty where the list cannot be read.
+pub(crate) fn read() -> Vec<HeldLock> {
+    fs::read_to_string("/proc/locks").unwrap_or_default().lines().filter_map(parse).collect()
+}
+
+/// Parses "1: OFDLCK ADVISORY  READ -1 fe:00:12 100 100" and "2: FLOCK  ADVISORY  WRITE 644 00:1a:2431 0 EOF". In a line
+/// of a lock that is waited for, "->" follows the number.
+fn parse(line: &str) -> Option<HeldLock> {
+    let mut words = line.split_whitespace().skip(1);
+    let is_flock = match words.next()? {
+        "FLOCK" => true,
+        "OFDLCK" | "POSIX" => false,
+        _ => return None,
+    };
+    let is_exclusive = words.nth(1)? == "WRITE";
+    let pid = words.next()?.parse().ok();
+    let mut file = words.next()?.split(':');
+    let mut hex = || u32::from_str_radix(file.next()?, 16).ok();
+    let dev = (hex()?, hex()?);
+    let ino = file.next()?.parse().ok()?;
+    let first = words.next()?.parse().ok()?;
+    let last = match words.next()? {
+        "EOF" => u64::MAX,
+        last => last.parse().ok()?,
+    };
+    Some(HeldLock { inode: Inode { dev, ino }, is_flock, is_exclusive, pid, first, last })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_read_as_the_kernel_lists_them() {
+        let lock = parse("1: OFDLCK ADVISORY  READ -1 fe:00:12 100 101").unwrap();
+        let inode = Inode { dev: (254, 0), ino: 12 };
+        let read = HeldLock { inode, is_flock: false, is_exclusive: false, pid: None, first: 100, last: 101 };
+        assert_eq!(lock, read);
+        assert!(lock.covers(101) && !lock.covers(103));
+        let lock = parse("2: FLOCK  ADVISORY  WRITE 644 fe:00:12 0 EOF").unwrap();
+        let flock =
+            HeldLock { inode, is_flock: true, is_exclusive: true, pid: Some(644), first: 0, last: u64::MAX };
+        assert_eq!(lock, flock);
+        assert!(parse("3: POSIX  ADVISORY  READ  7 08:01:4294967297 0 9").is_some());
+        for other in [
+            "1: -> OFDLCK ADVISORY  WRITE -1 fe:00:12 100 100",
+            "4: LEASE  ACTIVE    READ  7 08:01:5 0 EOF",
+            "5: POSIX  *NOINODE* ADVISORY READ 7 <none>:0 0 EOF",
+            "",
+        ] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_lock_of_this_process_or_its_parent_is_not_of_another_one() {
+        let of = |pid| HeldLock { pid, ..parse("2: FLOCK  ADVISORY  WRITE 644 fe:00:12 0 EOF").unwrap() };
+        assert!(!of(Some(std::process::id())).is_of_another_process());
+        let parent = std::os::unix::process::parent_id();
+        assert!(!of(Some(parent)).is_of_another_process());
+        assert!(!of(Some(i32::MAX as u32)).is_of_another_process(), "it has ended");
+        assert!(of(None).is_of_another_process());
+        assert!(parent == 1 || of(Some(1)).is_of_another_process());
+    }
+}

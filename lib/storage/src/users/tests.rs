@@ -1,0 +1,169 @@
+//! On loop devices and partitions, where this host permits them.
+
+use super::*;
+use ::tests::loop_device::{Loop, Partitions};
+use ::tests::qemu_lock::{READS, WRITES, qemu_lock};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const SIZE: u64 = 16 << 20;
+
+/// A file in a new folder.
+fn file() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    (folder, path)
+}
+
+fn user(path: &Path, access: Access) -> Option<String> {
+    Storage::of_path(path).unwrap().user(access)
+}
+
+fn users(path: &Path) -> [Option<String>; 2] {
+    [user(path, Access::Reads), user(path, Access::Writes)]
+}
+
+/// Asserts that both a reader and a writer of one name are told of a guest that writes to another.
+fn is_told(path: &Path, guest: &Path, place: &str) {
+    assert_eq!(user(path, Access::Reads), None, "{path:?} is not used");
+    let lock = qemu_lock(guest, WRITES);
+    for said in users(path) {
+        let said = said.unwrap_or_default();
+        assert_eq!(said, format!("a running QEMU writes to {}{place}", guest.display()), "{path:?}");
+    }
+    drop(lock);
+    let lock = qemu_lock(guest, READS);
+    assert_eq!(user(path, Access::Reads), None, "a reader beside a reader");
+    let said = user(path, Access::Writes).unwrap();
+    assert!(said.contains("a running QEMU or another process has opened and locked"), "{said}");
+    drop(lock);
+}
+
+#[test]
+fn a_guest_is_found_above_and_below_through_any_number_of_devices() {
+    let (_folder, path) = file();
+    let Some(first) = Loop::over(&path, &[]) else { return };
+    let Some(second) = Loop::over(&first.0, &[]) else { return };
+    let [below, above] = [", on which it lies", ", which lies on it"];
+    for (one, guest, place) in [
+        (&first.0, &path, below),
+        (&second.0, &path, below),
+        (&second.0, &first.0, below),
+        (&first.0, &second.0, above),
+    ] {
+        is_told(one, guest, place);
+    }
+    // The file itself: a writer is told of the device over it anyway.
+    let lock = qemu_lock(&second.0, WRITES);
+    let said = user(&path, Access::Reads).unwrap();
+    assert_eq!(said, format!("a running QEMU writes to {}, which lies on it", second.0.display()));
+    drop(lock);
+    assert_eq!(user(&path, Access::Reads), None);
+    let said = user(&path, Access::Writes).unwrap();
+    assert_eq!(said, format!("the loop device {} is attached to it", first.0.display()));
+    drop((first, second));
+}
+
+#[test]
+fn a_guest_is_found_in_partitions_of_a_disk_and_in_the_disk_of_a_partition() {
+    let (_folder, path) = file();
+    let Some(disk) = Loop::over(&path, &[]) else { return };
+    let Some(partitions) = Partitions::of(&disk, 4 << 20) else { return };
+    let [one, two] = &partitions.nodes;
+    is_told(&disk.0, one, ", which lies on it");
+    is_told(one, &disk.0, ", on which it lies");
+    is_told(one, &path, ", on which it lies");
+    // Two users of two partitions.
+    let lock = qemu_lock(one, WRITES);
+    assert_eq!(users(two), [None, None]);
+    let Some(over) = Loop::over(two, &[]) else { return };
+    assert_eq!(users(&over.0), [None, None]);
+    drop(lock);
+    is_told(&disk.0, &over.0, ", which lies on it");
+    drop(over);
+}
+
+#[test]
+fn a_guest_beside_a_storage_is_not_its_user() {
+    let (folder, path) = file();
+    let other = folder.path().join("other");
+    fs::File::create(&other).unwrap().set_len(SIZE).unwrap();
+    let over = |offset: &str| Loop::over(&path, &["--offset", offset, "--sizelimit", "8388608"]);
+    let (Some(low), Some(high), Some(middle)) = (over("0"), over("8388608"), over("4194304")) else { return };
+    let lock = qemu_lock(&low.0, WRITES);
+    assert_eq!(users(&high.0), [None, None], "each has its own half of the file");
+    assert_eq!(users(&other), [None, None], "files of one file system");
+    let shared = format!("a running QEMU writes to {}, which has bytes in common with it", low.0.display());
+    assert_eq!(users(&middle.0), [Some(shared.clone()), Some(shared)]);
+    drop(lock);
+    let lock = qemu_lock(&other, WRITES);
+    assert_eq!(users(&low.0), [None, None]);
+    assert_eq!(user(&path, Access::Reads), None);
+    drop(lock);
+}
+
+/// The kubelet attaches a loop device to each block volume, to hold it.
+#[test]
+fn a_loop_device_over_a_device_is_not_its_user_and_its_mount_is() {
+    let (folder, path) = file();
+    let Some(device) = Loop::over(&path, &[]) else { return };
+    let Some(holder) = Loop::over(&device.0, &[]) else { return };
+    assert_eq!(users(&device.0), [None, None]);
+    let at = folder.path().join("mounted");
+    fs::create_dir(&at).unwrap();
+    let run = |program: &str, args: &[&Path]| {
+        Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+    };
+    if !run("mkfs.ext4", &[Path::new("-q"), &holder.0]) || !run("mount", &[&holder.0, &at]) {
+        return eprintln!("skipped: nothing can be mounted here");
+    }
+    let said = users(&device.0);
+    // A file on that file system lies on a mounted device by nature.
+    fs::write(at.join("disk"), "x").unwrap();
+    let of_file = users(&at.join("disk"));
+    assert!(run("umount", &[&at]));
+    let mounted = format!("{} is mounted on {}", holder.0.display(), at.display());
+    assert_eq!((said, of_file), ([None, Some(mounted)], [None, None]));
+}
+
+#[test]
+fn a_lock_of_this_process_and_one_that_goes_at_once_do_not_count() {
+    let (_folder, path) = file();
+    let own = fs::File::open(&path).unwrap();
+    own.lock().unwrap();
+    assert_eq!(users(&path), [None, None]);
+    drop(own);
+    let lock = qemu_lock(&path, WRITES);
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(LINGERS / 10);
+        drop(lock);
+    });
+    assert_eq!(user(&path, Access::Writes), None);
+    ends.join().unwrap();
+}
+
+#[test]
+fn a_program_that_has_locked_a_disk_for_itself_is_named() {
+    let (_folder, path) = file();
+    let hold = |kind: &str| {
+        let mut command = Command::new("flock");
+        command.args([kind, "--no-fork"]).arg(&path).args(["sleep", "60"]);
+        command.spawn().ok()
+    };
+    for (kind, is_told) in [("--exclusive", true), ("--shared", false)] {
+        let Some(mut program) = hold(kind) else { return eprintln!("skipped: no program flock") };
+        let file = fs::File::open(&path).unwrap();
+        while file.try_lock().is_ok() {
+            file.unlock().unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let said = users(&path);
+        let locked = format!("another program (process {}) has locked it", program.id());
+        program.kill().unwrap();
+        program.wait().unwrap();
+        let locked = is_told.then_some(locked);
+        assert_eq!(said, [locked.clone(), locked], "{kind}");
+    }
+}
