@@ -1,7 +1,11 @@
 //! The locks of files that the kernel lists in /proc/locks. The list has those of files that this process may not open, too.
 
 use rustix::process::{Pid, test_kill_process};
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _};
+
+/// More bytes than one read of the list returns.
+const MOST_AT_ONCE: usize = 64 << 10;
 
 /// A file or a device's node, by the numbers with which the kernel lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +48,29 @@ impl HeldLock {
 }
 
 /// All locks that are held. Empty where the list cannot be read.
+///
+/// The kernel counts where the last read ended: a lock that is released between two reads hides another one behind it. One read
+/// has as many locks as a page of memory, so that a short list is whole; a longer one is read twice, and both times count.
 pub(crate) fn read() -> Vec<HeldLock> {
-    fs::read_to_string("/proc/locks").unwrap_or_default().lines().filter_map(parse).collect()
+    let Ok((mut text, reads)) = read_once() else { return Vec::new() };
+    if reads > 1 {
+        text.extend(read_once().map(|(text, _)| text).unwrap_or_default());
+    }
+    String::from_utf8_lossy(&text).lines().filter_map(parse).collect()
+}
+
+/// The list, and the number of reads that it took.
+fn read_once() -> io::Result<(Vec<u8>, usize)> {
+    let mut file = File::open("/proc/locks")?;
+    let (mut text, mut reads) = (Vec::new(), 0);
+    let mut buffer = vec![0; MOST_AT_ONCE];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok((text, reads)),
+            n => text.extend_from_slice(&buffer[..n]),
+        }
+        reads += 1;
+    }
 }
 
 /// Parses "1: OFDLCK ADVISORY  READ -1 fe:00:12 100 100" and "2: FLOCK  ADVISORY  WRITE 644 00:1a:2431 0 EOF". In a line
@@ -74,6 +99,7 @@ fn parse(line: &str) -> Option<HeldLock> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn locks_are_read_as_the_kernel_lists_them() {
@@ -106,5 +132,30 @@ mod tests {
         assert!(!of(Some(i32::MAX as u32)).is_of_another_process(), "it has ended");
         assert!(of(None).is_of_another_process());
         assert!(parent == 1 || of(Some(1)).is_of_another_process());
+    }
+
+    /// Each lock that is held stays in the list while others come and go.
+    #[test]
+    fn a_lock_is_listed_while_others_are_released() {
+        let (held, ended) = (tempfile::NamedTempFile::new().unwrap(), AtomicBool::new(false));
+        let other = tempfile::NamedTempFile::new().unwrap();
+        held.as_file().lock().unwrap();
+        let pid = Some(std::process::id());
+        let ino = rustix::fs::fstat(held.as_file()).unwrap().st_ino;
+        let is_listed = || read().iter().any(|lock| lock.inode.ino == ino && lock.pid == pid);
+        if !is_listed() {
+            return eprintln!("skipped: the kernel lists no lock of this process");
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    other.as_file().lock().unwrap();
+                    other.as_file().unlock().unwrap();
+                }
+            });
+            let misses = (0..200).filter(|_| !is_listed()).count();
+            ended.store(true, Ordering::Relaxed);
+            assert_eq!(misses, 0);
+        });
     }
 }
