@@ -8,8 +8,6 @@ use rustix::fs::{fstat, major, minor};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// Folders of the kernel's files about devices.
-pub const FACTS: [&str; 2] = [DEVICES, "/sys/devices"];
 const DEVICES: &str = "/sys/dev/block";
 
 /// Fields of a device's `stat`: sectors that were written, and discarded. Requests are left out: a flush is one

@@ -3,7 +3,7 @@
 //!
 //! | work | reads | writes | network |
 //! |---|---|---|---|
-//! | a source: a path, `-` | the file or device; the kernel's counters of devices | – | – |
+//! | a source: a path, `-` | the file or device; the kernel's lists of mounts and locks, and its counters of devices | – | – |
 //! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry, those of a clone | – | yes |
 //! | a source: `store:`, `oci:`, an archive | the folder or file | – | – |
 //! | a source: an empty disk, an upload | – | – | – |
@@ -17,7 +17,6 @@
 //! (`docker-credential-…`) cannot be started once the rest is given up.
 
 use crate::Result;
-use crate::device;
 use crate::source::{Options, SourceSpec};
 use crate::target::Destination as Target;
 use container_disk::Name;
@@ -26,10 +25,6 @@ use guard::confine::{Confined, Process, Use};
 use rustix::fs::{FileType, Stat, fstat, stat};
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// The kernel's lists that show if a target is in use.
-const LISTS: &[&str] =
-    &["/proc/locks", "/proc/swaps", "/proc/self/mountinfo", "/sys/block", "/sys/dev/block", "/sys/devices"];
 
 /// The most spools in use at once: the disk in its own order, data that waits for its tables, a qcow2 for a
 /// pipe.
@@ -51,7 +46,7 @@ impl Permissions {
     pub fn source(self, named: &SourceSpec, options: &Options) -> Result<Permissions> {
         Ok(match named {
             SourceSpec::Image(image) => return self.image(image, &options.places),
-            SourceSpec::Stdin => Permissions { process: counters(self.process, fstat(io::stdin())) },
+            SourceSpec::Stdin => Permissions { process: examined(self.process, fstat(io::stdin())) },
             SourceSpec::Blank(_) | SourceSpec::Upload(_) => self,
             SourceSpec::Web(_) => {
                 let mutual = options.mutual.iter();
@@ -66,7 +61,7 @@ impl Permissions {
 
     /// Adds a file or a device that is read.
     pub fn file(self, path: &Path) -> Permissions {
-        Permissions { process: counters(self.process.uses(path, Use::Read), stat(path)) }
+        Permissions { process: examined(self.process.uses(path, Use::Read), stat(path)) }
     }
 
     /// Adds an image that is read. Logins are looked up now.
@@ -115,7 +110,7 @@ impl Permissions {
         let process = match name {
             Name::Registry(_) => return self.image(name, places),
             Name::Store(_) => return self.store(places),
-            Name::Layout(path, _) => self.process.uses(nearest(path), Use::Write),
+            Name::Layout(path, _) => lists(self.process).uses(nearest(path), Use::Write),
             Name::OciArchive(path, _) | Name::DockerArchive(path, _) => {
                 lists(self.process).uses(folder_of(path), Use::Write)
             }
@@ -140,19 +135,17 @@ impl Permissions {
     }
 }
 
-/// Adds the kernel's counters of devices, if this is one.
-fn counters(process: Process, examined: rustix::io::Result<Stat>) -> Process {
+/// Adds the kernel's lists of users and its counters of devices, if this is a file or a device.
+fn examined(process: Process, examined: rustix::io::Result<Stat>) -> Process {
     match examined.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-        Ok(FileType::BlockDevice) => {
-            device::FACTS.iter().fold(process, |process, facts| process.uses(facts, Use::Read))
-        }
+        Ok(FileType::BlockDevice | FileType::RegularFile) => lists(process),
         _ => process,
     }
 }
 
 /// Adds the kernel's lists of users of files and devices.
 fn lists(process: Process) -> Process {
-    LISTS.iter().fold(process, |process, list| process.uses(list, Use::Read))
+    storage::FACTS.iter().fold(process, |process, list| process.uses(list, Use::Read))
 }
 
 fn read(process: Process, path: &PathBuf) -> Process {

@@ -17,11 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use storage::is_locked;
-
-/// Offsets of QEMU's locks on an image that it writes to, or may resize: each permission has a byte from 100
-/// on; write is the second, resize the fourth.
-const QEMU_WRITES: [u64; 2] = [101, 103];
+use storage::{Access, QEMU_WRITES, Storage, is_locked};
 
 /// A file, a block device or a named pipe.
 #[derive(Debug)]
@@ -118,6 +114,13 @@ impl FileSource {
                 let what = format!("a running QEMU writes to {name}: stop it first, or read a snapshot");
                 return Err(Error::failed(what));
             }
+        }
+        let storage =
+            Storage::of(&file, &name).map_err(|e| Error::io(format!("cannot examine {name}"), e))?;
+        if let Some(user) = storage.user(Access::Reads) {
+            return Err(Error::failed(format!(
+                "{name} changes while it is read: {user}; stop that first, or read a snapshot"
+            )));
         }
         let stat = rustix::fs::fstat(&file).map_err(cannot)?;
         let (size, identity, device) = if kind == FileType::BlockDevice {

@@ -23,26 +23,22 @@ use super::{Finished, Order, Target};
 use crate::size::Human;
 use crate::{Detail, Error, Result};
 use container_disk::write_behind::WriteBehind;
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
-use storage::kernel_lists::{device_holders, sys_block};
-use storage::{Storage, is_locked};
+use storage::kernel_lists::sys_block;
+use storage::{Access, Claim, PATIENCE, Storage, claim_device};
 
 /// Whole pages are zeroed by the device, the edges by writes: the kernel drops the cached pages of a range it
 /// zeroes, and a page must not be half in the range.
 const PAGE: u64 = 4096;
 /// Shorter zero ranges are written: a write waits in the page cache, a zeroing call waits for the device.
 const WORTH_A_CALL: u64 = 256 << 10;
-/// Time to wait for udev, which opens a device for a moment after it was made or closed; a real user keeps it
-/// open.
-const PATIENCE: Duration = Duration::from_secs(3);
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// A block device being written.
@@ -199,56 +195,38 @@ impl Target for BlockTarget {
     }
 }
 
-/// Opens a device that is not in use: no mount, no swap, no device mapper, no QEMU.
+/// Opens a device that is not in use, by whichever name: no mount, no swap, no device mapper, no QEMU.
 fn open_alone(path: &Path, rdev: u64) -> Result<File> {
     let shown = path.display();
     // Root may open such a device for writing all the same, and the first write fails.
     if std::fs::read_to_string(sys_block(rdev).join("ro")).is_ok_and(|ro| ro.trim() == "1") {
         return Err(Error::failed(format!("the target {shown} is a read-only device")));
     }
-    let patience = Instant::now() + PATIENCE;
-    let in_use = || {
-        let holders = device_holders(rdev);
-        let by = if holders.is_empty() {
-            "another process has it open for itself".into()
-        } else {
-            holders.join(", ")
-        };
-        Error::failed(format!("the target {shown} is in use: {by}"))
-    };
-    let file = loop {
-        // For a block device O_EXCL means: fail if the kernel or another such opener holds it or a partition
-        // of it.
-        let opened =
-            OpenOptions::new().read(true).write(true).custom_flags(OFlags::EXCL.bits() as i32).open(path);
-        match opened {
-            Ok(file) => break file,
-            Err(e) if Errno::from_io_error(&e) == Some(Errno::BUSY) => {
-                // A known holder keeps the device; an unknown one may be udev, for a moment.
-                if Instant::now() > patience || !device_holders(rdev).is_empty() {
-                    return Err(in_use());
+    let in_use = |by: &str| Error::failed(format!("the target {shown} is in use: {by}"));
+    let file = match claim_device(path, Access::Writes) {
+        Ok(Claim::Taken(file)) => file,
+        Ok(Claim::InUse(by)) => return Err(in_use(&by)),
+        Err(e) => {
+            let error = match e.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    Error::failed(format!("no permission to write the device {shown}"))
+                        .with_detail(Detail::Denied(path.to_owned()))
                 }
-            }
-            Err(e) => {
-                let error = match e.kind() {
-                    io::ErrorKind::PermissionDenied => {
-                        Error::failed(format!("no permission to write the device {shown}"))
-                            .with_detail(Detail::Denied(path.to_owned()))
-                    }
-                    _ => Error::failed(format!("cannot open the device {shown}")),
-                };
-                return Err(error.because(e));
-            }
+                _ => Error::failed(format!("cannot open the device {shown}")),
+            };
+            return Err(error.because(e));
         }
-        std::thread::sleep(Duration::from_millis(50));
     };
-    if !device_holders(rdev).is_empty() || is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
-        return Err(in_use());
+    let storage = Storage::of(&file, &shown.to_string());
+    let storage = storage.map_err(|e| Error::io(format!("cannot examine {shown}"), e))?;
+    if let Some(by) = storage.user(Access::Writes) {
+        return Err(in_use(&by));
     }
     // The lock also keeps udev from probing half a disk.
+    let patience = Instant::now() + PATIENCE;
     while let Err(Errno::WOULDBLOCK) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         if Instant::now() > patience {
-            return Err(in_use());
+            return Err(in_use("another process has locked it"));
         }
         std::thread::sleep(Duration::from_millis(50));
     }

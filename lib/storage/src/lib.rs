@@ -5,6 +5,7 @@
 //!  a path or an open file
 //!    ├── parts.rs         the storage below it: partition ─► disk, loop device ─► backing file, …
 //!    ├── users.rs         the users of all its names, above and below, by what the kernel lists
+//!    ├── claim.rs         the kernel's claim of a device, while it is used
 //!    ├── file_users.rs    the users of one open file
 //!    ├── lock_list.rs     locks of files, also of those that may not be opened
 //!    ├── kernel_lists.rs  mounts, swap space, holders of a device
@@ -16,6 +17,7 @@
 //! **Independent of** the content of disks, images and VMs. It reads the kernel's lists alone, and opens nothing
 //! but files that its caller has named.
 
+mod claim;
 mod file_id;
 mod file_users;
 pub mod kernel_lists;
@@ -25,6 +27,7 @@ mod parts;
 pub mod publish;
 mod users;
 
+pub use claim::{Claim, PATIENCE, claim_device, is_only_mapped};
 pub use file_id::{FileId, LastingFileId};
 pub use file_users::{file_in_use, flock_owner, is_locked, locked_file_in_use};
 pub use kernel_lists::FACTS;

@@ -1,10 +1,12 @@
-//! A guest that runs from an unfinished file: no run takes the file or its name away.
+//! A guest that runs from an unfinished file, or from the bytes of a disk under another name: no run takes the file or its name
+//! away, writes to the disk, or reads it while it changes.
 
-use super::PROGRAM;
+use super::{PROGRAM, text};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use tests::loop_device::{Loop, Partitions};
 use tests::place::Place;
 
 const SIZE: u64 = 8 << 20;
@@ -56,4 +58,63 @@ fn a_partial_that_a_guest_runs_from_keeps_its_name() {
     drop(guest);
     place.run(&["convert", "-q", "disk.raw", "disk.img"]).ok();
     place.shell("cmp disk.raw disk.img");
+}
+
+/// A guest on one name, and a run that writes to the other or reads it, each way round. `own`: a disk beside both.
+fn is_refused(place: &Place, name: &Path, guest: &Path, said: &str) -> Option<()> {
+    let running = Guest::on(guest)?;
+    let said = format!("a running QEMU writes to {}, {said}", guest.display());
+    place.run(&["convert", "-q", "disk.raw", text(name)]).refused(1, &said);
+    place.run(&["convert", "-q", text(name), "out.img"]).refused(1, &said);
+    let mut command = place.command(&["convert", "-q", "-", "out.img"]);
+    command.stdin(std::fs::File::open(name).unwrap());
+    tests::coracle::Ran::of(command.output().unwrap()).refused(1, &said);
+    assert!(!place.path("out.img").exists());
+    drop(running);
+    Some(())
+}
+
+#[test]
+fn the_bytes_of_a_guest_are_not_written_or_read_under_the_name_of_a_device_over_its_file() {
+    let place = Place::with_disk(PROGRAM, SIZE, 86);
+    place.shell("truncate -s 16M back");
+    let back = place.path("back");
+    let Some(device) = Loop::over(&back, &[]) else { return };
+    let Some(above) = Loop::over(&device.0, &[]) else { return };
+    for (name, guest, said) in [
+        (&device.0, &back, "on which it lies"),
+        (&above.0, &back, "on which it lies"),
+        (&device.0, &above.0, "which lies on it"),
+    ] {
+        if is_refused(&place, name, guest, said).is_none() {
+            return;
+        }
+    }
+    // A file is not replaced while a device lies over it.
+    let Some(guest) = Guest::on(&device.0) else { return };
+    place.run(&["convert", "-q", "disk.raw", "back"]).refused(1, "the loop device");
+    place.run(&["convert", "-q", "back", "out.img"]).refused(1, "which lies on it");
+    drop(guest);
+    place.run(&["convert", "-q", "disk.raw", text(&above.0)]).ok();
+    place.shell(&format!("cmp -n {SIZE} disk.raw back"));
+}
+
+#[test]
+fn the_bytes_of_a_guest_are_not_written_or_read_under_the_name_of_its_partition_or_disk() {
+    let place = Place::with_disk(PROGRAM, SIZE, 87);
+    place.shell("truncate -s 32M back");
+    let Some(disk) = Loop::over(&place.path("back"), &[]) else { return };
+    let Some(partitions) = Partitions::of(&disk, SIZE) else { return };
+    let [one, two] = &partitions.nodes;
+    if is_refused(&place, &disk.0, one, "which lies on it").is_none() {
+        return;
+    }
+    is_refused(&place, one, &disk.0, "on which it lies").unwrap();
+    // Two partitions of one disk are two disks.
+    let guest = Guest::on(one).unwrap();
+    place.run(&["convert", "-q", "disk.raw", text(two)]).ok();
+    place.run(&["convert", "-q", text(two), "out.img"]).ok();
+    place.shell(&format!("cmp -n {SIZE} disk.raw {} && cmp disk.raw out.img", two.display()));
+    drop(guest);
+    place.run(&["convert", "-q", "disk.raw", text(one)]).ok();
 }

@@ -2,36 +2,11 @@
 
 use super::{PROGRAM, done, text};
 use std::fs::File;
-use std::path::Path;
-use std::process::Command;
 use tests::coracle::Ran;
+use tests::loop_device::Loop;
 use tests::place::Place;
 
 const SIZE: u64 = 8 << 20;
-
-/// A loop device, removed on drop; `None` with a printed reason if the host has none.
-struct Loop(String);
-
-impl Loop {
-    fn over(file: &Path) -> Option<Loop> {
-        let output = Command::new("losetup").args(["--find", "--show", text(file)]).output();
-        match output {
-            Ok(output) if output.status.success() => {
-                Some(Loop(String::from_utf8(output.stdout).unwrap().trim().to_owned()))
-            }
-            why => {
-                println!("left out: no loop device can be had here: {why:?}");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        done("losetup", &["--detach", &self.0]);
-    }
-}
 
 #[test]
 fn a_source_below_the_device_that_is_written_stays_as_it_is() {
@@ -39,9 +14,9 @@ fn a_source_below_the_device_that_is_written_stays_as_it_is() {
     place.qcow2("disk.qcow2", "");
     place.shell("truncate -s 16M disk.qcow2");
     let before = place.bytes("disk.qcow2");
-    let Some(below) = Loop::over(&place.path("disk.qcow2")) else { return };
-    let Some(above) = Loop::over(Path::new(&below.0)) else { return };
-    for device in [&below.0, &above.0] {
+    let Some(below) = Loop::over(&place.path("disk.qcow2"), &[]) else { return };
+    let Some(above) = Loop::over(&below.0, &[]) else { return };
+    for device in [text(&below.0), text(&above.0)] {
         let refusal = "is read: the target lies on";
         place.run(&["convert", "disk.qcow2", device]).refused(3, refusal);
         // The command has the device as an open descriptor alone.
@@ -50,11 +25,13 @@ fn a_source_below_the_device_that_is_written_stays_as_it_is() {
         Ran::of(command.output().unwrap()).refused(3, refusal);
         assert!(place.bytes("disk.qcow2") == before, "it was written to");
     }
-    place.run(&["convert", &above.0, &below.0]).refused(3, "what is to be read lies on the target");
+    place
+        .run(&["convert", text(&above.0), text(&below.0)])
+        .refused(3, "what is to be read lies on the target");
     // Another file of the same file system is accepted.
     place.qcow2("other.qcow2", "");
-    place.run(&["convert", "-q", "other.qcow2", &above.0]).ok();
-    place.shell(&format!("cmp -n {SIZE} disk.raw {}", above.0));
+    place.run(&["convert", "-q", "other.qcow2", text(&above.0)]).ok();
+    place.shell(&format!("cmp -n {SIZE} disk.raw {}", above.0.display()));
 }
 
 #[test]
@@ -64,8 +41,8 @@ fn an_image_below_the_device_that_is_written_stays_as_it_is() {
         place.run(&["build", "-q", "-t", name, "--layer", "none", "disk.raw"]).ok();
         place.shell(&format!("truncate -s %1M {file}"));
         let before = place.bytes(file);
-        let Some(device) = Loop::over(&place.path(file)) else { return };
-        let ran = place.run(&["convert", name, &device.0]);
+        let Some(device) = Loop::over(&place.path(file), &[]) else { return };
+        let ran = place.run(&["convert", name, text(&device.0)]);
         assert_ne!(ran.code, 0, "{name}");
         assert!(place.bytes(file) == before, "{name}: it was written to: {}", ran.err);
     }

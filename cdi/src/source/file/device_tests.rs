@@ -8,9 +8,9 @@ use crate::run::watch::Watch;
 use crate::source::{Options, SourceSpec};
 use crate::target::Destination;
 use ::tests::loop_device::Loop;
+use ::tests::qemu_lock::{self, qemu_lock};
 use guard::confine::Use;
 use std::fs;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::process::Command;
@@ -29,33 +29,17 @@ fn writer(device: &Path) -> File {
     File::options().read(true).write(true).open(device).unwrap()
 }
 
-/// An open file with the lock by which QEMU shows a permission that it uses.
-#[allow(unsafe_code)]
-fn qemu(device: &Path, byte: u64) -> File {
-    let file = writer(device);
-    let lock = libc::flock {
-        l_type: libc::F_RDLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: byte as libc::off_t,
-        l_len: 1,
-        l_pid: 0,
-    };
-    // SAFETY: the descriptor is open, and `lock` is a valid `flock` for the length of the call.
-    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }, 0);
-    file
-}
-
 #[test]
 fn a_device_that_qemu_writes_to_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let Some(device) = device(folder.path(), &[]) else { return };
     for byte in QEMU_WRITES {
-        let locked = qemu(&device.0, byte);
+        let locked = qemu_lock(&device.0, byte);
         let e = FileSource::open(&device.0).unwrap_err();
         assert!(e.to_string().contains("a running QEMU writes to"), "{e}");
         drop(locked);
     }
-    let reads = qemu(&device.0, 100);
+    let reads = qemu_lock(&device.0, qemu_lock::READS);
     FileSource::open(&device.0).unwrap().unchanged().unwrap();
     drop(reads);
 }

@@ -38,7 +38,7 @@ use crate::server::{self, Answer, Client, SharedProgress, Site, pages, text};
 use crate::stop::Stop;
 use crate::tls::Tls;
 use api::job::{Report, Serve, Target};
-use cdi::{Error, Result, device};
+use cdi::{Error, Result};
 use guard::confine::{Process, Use};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue};
@@ -97,7 +97,7 @@ fn give_up(disk: &Path) -> Result<()> {
     for folder in Tls::folders()? {
         process = process.uses(folder, Use::Read);
     }
-    for facts in device::FACTS.into_iter().chain([version::BOOT]) {
+    for facts in storage::FACTS.into_iter().chain([version::BOOT]) {
         process = process.uses(facts, Use::Read);
     }
     process.enter();
