@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use storage::kernel_lists::shows_one_owner;
 use storage::publish::{ExistingFile, publish, sync_folder};
-use storage::{flock_owner, is_locked, own_file};
+use storage::{flock_owner, locked_file_in_use, own_file};
 
 /// Mode of new disks: all users can read and the owner can write, less the umask.
 const NEW: Mode = Mode::from_raw_mode(0o644);
@@ -118,13 +118,11 @@ impl RealFolder {
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(Error::io(format!("cannot examine {}", path.display()), e)),
         }
-        // QEMU takes locks of another family, which a flock does not meet. A file system without locks answers with
-        // an error: no lock can be held on it.
-        if !created && storage::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
-            let what = format!(
-                "{} is in use: a running QEMU or another process has it open and locked; stop it, or move the file",
-                path.display()
-            );
+        // QEMU takes locks of another family, which a flock does not meet.
+        let user = locked_file_in_use(&file);
+        let user = user.map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
+        if let Some(how) = user.filter(|_| !created) {
+            let what = format!("{} is in use: {how}; end that, or move the file", path.display());
             return Err(Error::failed(what));
         }
         let file = self.holds(file);

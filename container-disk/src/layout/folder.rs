@@ -13,8 +13,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use storage::own_file;
 use storage::publish::{ExistingFile, publish, sync_folder};
+use storage::{locked_file_in_use, own_file};
 
 /// An open folder of an image layout or store.
 pub(crate) struct Folder {
@@ -173,7 +173,7 @@ impl Folder {
 
     /// Opens a regular file for writing, locked for this process, and creates it if it does not exist. A file
     /// that another user could have prepared (owner, mode, hard links) is replaced. `None` while another
-    /// process holds the lock.
+    /// process holds the lock. A file that a VM runs from, or a loop device is attached to, stays as it is.
     pub(crate) fn own_file(&self, name: &str) -> Result<Option<Locked>> {
         let cannot = |what: &str, e| Error::io(format!("cannot {what} {}", self.shown(name)), e);
         for _ in 0..100 {
@@ -186,6 +186,10 @@ impl Folder {
             // The previous holder may have renamed it to its final name.
             if !self.leads_to(name, &file)? {
                 continue;
+            }
+            if !is_made && let Some(how) = locked_file_in_use(&file).map_err(|e| cannot("examine", e))? {
+                let what = format!("{} is in use: {how}; end that, or move the file", self.shown(name));
+                return Err(Error::failed(what));
             }
             // Owner and mode of a file that was created here come from the file system and need no check.
             let why = if is_made {

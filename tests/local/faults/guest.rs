@@ -118,3 +118,37 @@ fn the_bytes_of_a_guest_are_not_written_or_read_under_the_name_of_its_partition_
     drop(guest);
     place.run(&["convert", "-q", "disk.raw", text(one)]).ok();
 }
+
+#[test]
+fn an_archive_does_not_take_the_partial_that_a_guest_runs_from() {
+    let place = Place::with_disk(PROGRAM, SIZE, 88);
+    place.shell("truncate -s 8M image.tar.partial");
+    let partial = place.path("image.tar.partial");
+    let before = std::fs::metadata(&partial).unwrap().ino();
+    let Some(guest) = Guest::on(&partial) else { return };
+    let args = ["build", "-q", "-t", "oci-archive:image.tar", "disk.raw"];
+    place.run(&args).refused(1, "image.tar.partial is in use: a running QEMU");
+    let now = std::fs::metadata(&partial).unwrap();
+    assert_eq!((now.ino(), now.len()), (before, SIZE), "the guest's file has lost its name or bytes");
+    drop(guest);
+    place.run(&args).ok();
+    assert!(!partial.exists());
+}
+
+/// A loop device that another program has made of an unfinished file.
+#[test]
+fn a_partial_with_a_loop_device_keeps_its_name() {
+    let place = Place::with_disk(PROGRAM, SIZE, 89);
+    for (name, args) in [
+        ("disk.img.partial", &["convert", "-q", "disk.raw", "disk.img"][..]),
+        ("image.tar.partial", &["build", "-q", "-t", "oci-archive:image.tar", "disk.raw"]),
+    ] {
+        place.shell(&format!("truncate -s 8M {name}"));
+        let Some(device) = Loop::over(&place.path(name), &[]) else { return };
+        let said = format!("{name} is in use: the loop device {} is attached", device.0.display());
+        place.run(args).refused(1, &said);
+        assert!(place.path(name).exists(), "{name}");
+        drop(device);
+        place.run(args).ok();
+    }
+}
