@@ -1,5 +1,6 @@
 //! Blocking work for the VM: the loop passes it to a thread and gets its outcome.
 
+use super::claims::Claims;
 use super::handle::CurrentVm;
 use super::keep;
 use super::kernel_boot;
@@ -35,6 +36,7 @@ const LEAST: u64 = 1 << 20;
 /// A VM that was started.
 pub(super) struct Begun {
     pub(super) host: Host,
+    pub(super) claims: Claims,
     pub(super) seen: DomainState,
     /// Checksums of the kernel that a container image has.
     pub(super) kernel_boot: Option<KernelChecksums>,
@@ -47,7 +49,7 @@ pub(super) enum Outcome {
     /// A change of the media of a CD-ROM: the disk, and the location of its new media.
     Changed(Request, Result<(String, DiskLocation)>),
     /// Locations of the parts of a VM that was taken over.
-    Located(Option<Box<Host>>),
+    Located(Option<Box<(Host, Claims)>>),
     /// An attempt to resume after a full disk.
     WentOn(Result<()>),
     /// A fault of the launcher in the work.
@@ -78,7 +80,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
             }
             _ => Standing::failed(START_FAILED, e.to_string()),
         };
-        let mut host =
+        let (mut host, claims) =
             prepare(&known.machine, resolved, root, PrepareMode::Start(&wishes)).map_err(stands)?;
         if let IoThreads::Pool(_) = known.machine.io_threads {
             host.iothread_mapping = hypervisor.has_iothread_mapping().map_err(failed)?;
@@ -108,7 +110,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
             }
             standing
         })?;
-        Ok(Begun { host, seen, kernel_boot })
+        Ok(Begun { host, claims, seen, kernel_boot })
     };
     Outcome::Started(begin().map(Box::new))
 }
@@ -288,9 +290,9 @@ pub(super) fn find(
 /// Locates the files and devices of a VM that an earlier launcher started. They are needed only to change
 /// media, so a file that is missing does not end the guest.
 pub(super) fn locate(known: &CurrentVm, root: &Root) -> Outcome {
-    let host = prepare(&known.machine, &known.sync.resolved, root, PrepareMode::TakeOver)
+    let found = prepare(&known.machine, &known.sync.resolved, root, PrepareMode::TakeOver)
         .inspect_err(|e| tracing::warn!("taken over, but {}", e.chain()));
-    Outcome::Located(host.ok().map(Box::new))
+    Outcome::Located(found.ok().map(Box::new))
 }
 
 /// The last line that QEMU wrote to its log, without its own name.

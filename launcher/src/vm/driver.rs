@@ -17,6 +17,7 @@
 
 use super::blocking_work::{self, Begun, Outcome};
 use super::changeable;
+use super::claims::Claims;
 use super::disk_pressure::DiskPressure;
 use super::grace::Grace;
 use super::handle::{self, Command, CurrentVm, Handle, SyncError, judge};
@@ -76,6 +77,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         queue: Queue::default(),
         publisher,
         known: None,
+        claims: Claims::default(),
         servers: net::Servers::default(),
         work: None,
         told,
@@ -104,6 +106,8 @@ struct Driver {
     queue: Queue,
     publisher: Publisher,
     known: Option<CurrentVm>,
+    /// Held until QEMU has ended.
+    claims: Claims,
     servers: net::Servers,
     work: Option<Work>,
     told: mpsc::UnboundedSender<Event>,
@@ -334,9 +338,13 @@ impl Driver {
                 }
                 self.done(&request, result.map(drop));
             }
-            Outcome::Located(host) => {
+            Outcome::Located(found) => {
+                let (host, claims) = found.map(|found| *found).unzip();
                 if let Some(known) = &mut self.known {
-                    known.host = host.map(|host| *host);
+                    known.host = host;
+                }
+                if self.queue.mode() != Mode::Ended {
+                    self.claims = claims.unwrap_or_default();
                 }
             }
             Outcome::WentOn(Ok(())) => {}
@@ -345,7 +353,8 @@ impl Driver {
     }
 
     fn started(&mut self, begun: Begun) {
-        let Begun { host, seen, kernel_boot } = begun;
+        let Begun { host, claims, seen, kernel_boot } = begun;
+        self.claims = claims;
         self.publisher.change(|state| state.kernel_boot = kernel_boot);
         if let Some(known) = &mut self.known {
             known.host = Some(host);
@@ -501,6 +510,7 @@ impl Driver {
             self.before.last_words = blocking_work::last_words(&self.parts.root, &known.name);
         }
         (self.grace, self.tick) = (None, None);
+        self.claims = Claims::default();
         self.stands(&life::ended(end, &self.before));
         self.publisher.change(|state| {
             (state.qemu_pid, state.qemu_started, state.agent, state.credentials) = (None, None, false, None);

@@ -25,6 +25,7 @@
 
 mod blocking_work;
 mod changeable;
+pub mod claims;
 pub(crate) mod credentials;
 mod disk_pressure;
 mod driver;
@@ -46,7 +47,6 @@ pub mod queue;
 mod resume_waits;
 mod state;
 pub(crate) mod thaw;
-mod users;
 mod work;
 
 #[cfg(test)]

@@ -2,15 +2,18 @@
 //!
 //! ```text
 //!  Source::Image    ─► an overlay over it                  Empty      ─► an empty disk
-//!  File, Block      ─► itself, if no other VM uses it      Host       ─► the file, created if the spec allows it
+//!  File, Block      ─► itself, if nothing else uses it     Host       ─► the file, created if the spec allows it
 //!  Folder, Absent   ─► a small ISO image (seed)            a CD-ROM   ─► its media, or none
 //!  a file system    ─► the socket of its virtiofsd, which a container beside the launcher starts at the same time
 //!  EFI variables, TPM ─► see `state`
 //! ```
 //!
+//! A block device that the guest writes to is claimed (`claims`).
+//!
 //! A launcher that takes a running VM over only finds them: nothing is created under a running guest.
 
-use super::{firmware, host_devices, metrics, new_file, overlay, pinning, state, users};
+use super::claims::Claims;
+use super::{firmware, host_devices, metrics, new_file, overlay, pinning, state};
 use crate::domain::host::{Blocks, DiskLocation, Efi, Host, Layer, Layers, Medium, Pinning};
 use crate::domain::host_device::HostAddress;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,6 +30,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use storage::{Access, Storage};
 
 /// Folder in which the kernel lists the devices of the node.
 const SYSFS: &str = "/sys";
@@ -49,10 +53,22 @@ impl PrepareMode<'_> {
     }
 }
 
-/// Prepares the parts of a VM on this host.
-pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: PrepareMode<'_>) -> Result<Host> {
-    let mut preparing =
-        Preparing { machine, resolved, root, how, host_devices: Vec::new(), faults: Vec::new() };
+/// Prepares the parts of a VM on this host, and claims its devices.
+pub fn prepare(
+    machine: &Machine,
+    resolved: &Resolved,
+    root: &Root,
+    how: PrepareMode<'_>,
+) -> Result<(Host, Claims)> {
+    let mut preparing = Preparing {
+        machine,
+        resolved,
+        root,
+        how,
+        host_devices: Vec::new(),
+        claims: Claims::default(),
+        faults: Vec::new(),
+    };
     preparing.host_devices();
     let disks = preparing.disks();
     let host = Host {
@@ -87,7 +103,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: Prepare
         }
     }
     match preparing.faults.len() {
-        0 => Ok(host),
+        0 => Ok((host, preparing.claims)),
         1 => Err(preparing.faults.remove(0)),
         _ => {
             let kind = preparing.faults.first().map_or(ErrorKind::Failed, Error::kind);
@@ -104,6 +120,7 @@ struct Preparing<'a> {
     root: &'a Root,
     how: PrepareMode<'a>,
     host_devices: Vec<Vec<HostAddress>>,
+    claims: Claims,
     faults: Vec<Error>,
 }
 
@@ -148,7 +165,8 @@ impl Preparing<'_> {
 
     fn disks(&mut self) -> BTreeMap<String, DiskLocation> {
         let mut disks = BTreeMap::new();
-        for disk in &self.machine.disks {
+        let machine = self.machine;
+        for disk in &machine.disks {
             match self.disk(disk) {
                 Ok(place) => drop(disks.insert(disk.name.clone(), place)),
                 Err(e) => self.faults.push(e),
@@ -157,7 +175,7 @@ impl Preparing<'_> {
         disks
     }
 
-    fn disk(&self, disk: &Disk) -> Result<DiskLocation> {
+    fn disk(&mut self, disk: &Disk) -> Result<DiskLocation> {
         let source = self.resolved.volumes.get(&disk.name);
         let nobody = || Error::refused(format!("the volume '{}' has no location on this host", disk.name));
         match &disk.volume {
@@ -225,7 +243,7 @@ impl Preparing<'_> {
     }
 
     /// A disk that the guest writes to directly.
-    fn writable_disk(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
+    fn writable_disk(&mut self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
         match source {
             Source::Image { .. } => self.overlay_disk(disk, source),
             Source::File { path, format, preallocated } => {
@@ -238,7 +256,11 @@ impl Preparing<'_> {
             }
             Source::Block { path } => {
                 self.check_unused(disk, path, !disk.readonly)?;
-                device(path).map(DiskLocation::Layers)
+                let layers = device(path)?;
+                if !disk.readonly && !is_shared(disk) {
+                    self.claims.take(disk, path, self.how)?;
+                }
+                Ok(DiskLocation::Layers(layers))
             }
             Source::Absent if matches!(disk.target, Target::CdRom { .. }) => Ok(DiskLocation::Nothing),
             Source::Folder { .. } | Source::Absent => Err(wrong_source(disk, "a file or a block device")),
@@ -246,7 +268,7 @@ impl Preparing<'_> {
     }
 
     /// A file of the host, created if the spec allows it.
-    fn host_disk(&self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<DiskLocation> {
+    fn host_disk(&mut self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<DiskLocation> {
         match (fs::metadata(path), create) {
             (Ok(found), _) if found.file_type().is_block_device() => {
                 return self.writable_disk(disk, &Source::Block { path: path.to_owned() });
@@ -299,15 +321,25 @@ impl Preparing<'_> {
         Ok(DiskLocation::Layers(file(path, Format::Raw)))
     }
 
-    /// Checks that no other VM uses the disk.
+    /// Checks that no other VM uses the bytes of the disk, by whichever name, and at a start, that nothing else does.
     fn check_unused(&self, disk: &Disk, path: &Path, we_write: bool) -> Result<()> {
-        let shared = disk.shareable || matches!(disk.volume, Volume::Host { shared: true, .. });
-        match users::in_the_way(path, we_write && !shared, &self.machine.domain_name()) {
-            Some(user) if !shared => Err(Error::new(
-                ErrorKind::Busy,
-                format!("the disk '{}' ({}) is used by {user}; stop it first", disk.name, path.display()),
-            )),
-            _ => Ok(()),
+        if is_shared(disk) {
+            return Ok(());
+        }
+        // A disk that is missing is reported where it is opened.
+        let Ok(storage) = Storage::of_path(path) else { return Ok(()) };
+        let access = if we_write { Access::Writes } else { Access::Reads };
+        let busy = |how: &str| {
+            let what = format!("the disk '{}' ({}) is {how}", disk.name, path.display());
+            Err(Error::new(ErrorKind::Busy, what))
+        };
+        if let Some(guest) = storage.guest(access, &self.machine.domain_name()) {
+            return busy(&format!("used by {guest}; stop it first"));
+        }
+        // The locks of a VM that runs are its own.
+        match self.how.is_start().then(|| storage.user(access)).flatten() {
+            Some(user) => busy(&format!("in use: {user}; end that first")),
+            None => Ok(()),
         }
     }
 
@@ -402,6 +434,11 @@ impl Preparing<'_> {
 pub fn media(path: &Path, format: Format) -> Result<DiskLocation> {
     overlay::virtual_size(path, format)?;
     Ok(DiskLocation::Layers(file(path.to_owned(), format)))
+}
+
+/// True if other VMs may write to the disk at the same time.
+fn is_shared(disk: &Disk) -> bool {
+    disk.shareable || matches!(disk.volume, Volume::Host { shared: true, .. })
 }
 
 fn wrong_source(disk: &Disk, wanted: &str) -> Error {
@@ -507,7 +544,7 @@ mod tests {
             // The container begins when it does.
             std::thread::spawn(move || UnixListener::bind(socket).unwrap())
         };
-        let host = prepare(&machine, &resolved, &root, PrepareMode::Start(&Hooks::default())).unwrap();
+        let (host, _) = prepare(&machine, &resolved, &root, PrepareMode::Start(&Hooks::default())).unwrap();
         assert_eq!(host.filesystems, [("files".to_owned(), socket.clone())].into());
         let listener = late.join().unwrap();
         // Nobody has knocked: virtiofsd would be gone.

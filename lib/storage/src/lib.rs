@@ -5,6 +5,7 @@
 //!  a path or an open file
 //!    ├── parts.rs         the storage below it: partition ─► disk, loop device ─► backing file, …
 //!    ├── users.rs         the users of all its names, above and below, by what the kernel lists
+//!    ├── guests.rs        the QEMU processes that have it open, by their descriptors
 //!    ├── claim.rs         the kernel's claim of a device, while it is used
 //!    ├── file_users.rs    the users of one open file
 //!    ├── lock_list.rs     locks of files, also of those that may not be opened
@@ -20,6 +21,7 @@
 mod claim;
 mod file_id;
 mod file_users;
+mod guests;
 pub mod kernel_lists;
 mod lock_list;
 pub mod own_file;
@@ -30,6 +32,7 @@ mod users;
 pub use claim::{Claim, PATIENCE, claim_device, is_only_mapped};
 pub use file_id::{FileId, LastingFileId};
 pub use file_users::{file_in_use, flock_owner, is_locked, locked_file_in_use};
+pub use guests::Guest;
 pub use kernel_lists::FACTS;
 pub use parts::Storage;
 pub use users::{Access, QEMU_WRITES};

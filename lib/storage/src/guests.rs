@@ -1,0 +1,80 @@
+//! Finds the QEMU process that uses a disk, by its open files. QEMU itself locks its images; this finds the name of its VM.
+
+use crate::parts::{Location, Storage};
+use crate::users::{Access, Name};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A process that uses a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    pub pid: u32,
+    /// Name of the VM that it runs, from libvirt or from its caller.
+    pub vm: Option<String>,
+    /// The other name by which it has the disk.
+    by: Option<String>,
+}
+
+impl std::fmt::Display for Guest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.vm {
+            Some(vm) => write!(f, "the VM {vm} (process {})", self.pid)?,
+            None => write!(f, "the QEMU process {}", self.pid)?,
+        }
+        match &self.by {
+            Some(by) => write!(f, " as {by}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Storage {
+    /// A QEMU process whose use of these bytes conflicts with ours, by whichever name: any that has them open if we write,
+    /// one that writes if we only read. `own`: our own VM, which a new launcher takes over. Processes that this user may not
+    /// inspect are skipped.
+    pub fn guest(&self, access: Access, own: &str) -> Option<Guest> {
+        let names = self.names();
+        for entry in fs::read_dir("/proc").ok()?.flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let process = entry.path();
+            let is_qemu =
+                fs::read_to_string(process.join("comm")).is_ok_and(|comm| comm.starts_with("qemu-system"));
+            if !is_qemu {
+                continue;
+            }
+            let Some(name) = opened(&process, &names, access) else { continue };
+            let vm = vm_of(&process);
+            if vm.as_deref() != Some(own) {
+                return Some(Guest { pid, vm, by: name.other() });
+            }
+        }
+        None
+    }
+}
+
+/// The name by which a process has bytes open.
+fn opened<'a>(process: &Path, names: &'a [Name], access: Access) -> Option<&'a Name> {
+    let files = fs::read_dir(process.join("fd")).ok()?.flatten();
+    files.map(|entry| entry.path()).find_map(|file| {
+        // Two device nodes of one block device are one disk.
+        let location = Location::of(&fs::metadata(&file).ok()?);
+        let name = names.iter().find(|name| name.location == location)?;
+        (access == Access::Writes || writes(process, &file)).then_some(name)
+    })
+}
+
+fn writes(process: &Path, fd: &Path) -> bool {
+    let info: PathBuf = process.join("fdinfo").join(fd.file_name().unwrap_or_default());
+    let Ok(text) = fs::read_to_string(info) else { return false };
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 0o3 != 0)
+}
+
+/// Name of the VM in the argument `-name guest=NAME,…`.
+fn vm_of(process: &Path) -> Option<String> {
+    let line = fs::read(process.join("cmdline")).ok()?;
+    let text = String::from_utf8_lossy(&line);
+    let mut words = text.split('\0').skip_while(|word| *word != "-name").skip(1);
+    let first = words.next()?.split(',').next()?;
+    Some(first.strip_prefix("guest=").unwrap_or(first).to_owned())
+}
