@@ -100,6 +100,7 @@ fn parse(line: &str) -> Option<HeldLock> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
     #[test]
     fn locks_are_read_as_the_kernel_lists_them() {
@@ -150,6 +151,7 @@ mod tests {
             scope.spawn(|| {
                 while !ended.load(Ordering::Relaxed) {
                     other.as_file().lock().unwrap();
+                    std::thread::sleep(Duration::from_micros(300));
                     other.as_file().unlock().unwrap();
                 }
             });
