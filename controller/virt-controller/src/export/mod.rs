@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!  annotations …/storage.export.target, …      on the PVC, or on the DataVolume that made it
-//!        │ api::job::export::Request            every fault by the name of its annotation
 //!        │ api::job::export::Request            each fault with the name of its annotation
 //!  filled, and not in use? ──no──► Pending, with the reason
 //!        │ yes

@@ -3,7 +3,7 @@
 use crate::volume_origin::{VolumeOrigin, volume_origin};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
-use cluster_model::objects::{PersistentVolumeClaim, Work, World, claims_of};
+use cluster_model::objects::{PersistentVolumeClaim, Pod, PodPhase, Work, World, claims_of};
 use std::collections::BTreeMap;
 
 /// The state of the PVCs of a VMI.
@@ -14,6 +14,9 @@ pub(super) enum DiskNeeds {
     Missing { message: String },
     /// A DataVolume is still being filled.
     Filling { message: String },
+    /// A PVC is whole, and is read: by a pod that runs, or by its storage. It must not be written until that has ended, which
+    /// needs nothing of this VMI.
+    BeingRead { message: String },
     /// A DataVolume will never be filled.
     Failed { volume: String, message: String },
 }
@@ -33,7 +36,7 @@ pub(super) fn has_data_volumes(vmi: &VirtualMachineInstance) -> bool {
 pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
     let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
     let mut claims = BTreeMap::new();
-    let (mut missing, mut filling) = (None, None);
+    let (mut missing, mut filling, mut read) = (None, None, None);
     for name in &claims_of(vmi) {
         // A PVC may be a DataVolume's even where the VMI names only the PVC.
         if let Some(data) = world.data_volumes.get(namespace, name) {
@@ -89,31 +92,18 @@ pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
             Some(claim) if world.worker_of(claim).is_some_and(|pod| !pod.has_ended()) => {
                 filling.get_or_insert_with(|| format!("a pod still writes to PVC {namespace}/{name}"));
             }
-            Some(claim) if world.worker_for(claim, Work::Export).is_some_and(|pod| !pod.has_ended()) => {
-                filling.get_or_insert_with(|| {
-                    format!(
-                        "PVC {namespace}/{name} is being exported to an image, and must not be written until \
-                         that has ended"
-                    )
-                });
-            }
-            // A disk must not be written while it is read.
-            Some(claim) if world.cloner_of(claim).is_some() => {
-                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being cloned"));
-            }
-            Some(claim) if world.copied_into(claim).is_some() => {
-                let clone =
-                    world.copied_into(claim).and_then(|clone| clone.meta.name.clone()).unwrap_or_default();
-                filling.get_or_insert_with(|| {
-                    format!(
-                        "PVC {namespace}/{name} is being cloned by its storage, into PVC {clone}: the VMI starts when that is bound, or \
-                         when the DataVolume {clone} is deleted"
-                    )
-                });
-            }
-            Some(claim) => {
-                claims.insert(name.clone(), claim.clone());
-            }
+            Some(claim) => match reader(world, claim) {
+                Some((true, message)) => {
+                    read.get_or_insert(message);
+                }
+                // A pod that does not run yet may wait for the very volume that this VMI's launcher pod has on its node.
+                Some((false, message)) => {
+                    filling.get_or_insert(message);
+                }
+                None => {
+                    claims.insert(name.clone(), claim.clone());
+                }
+            },
             None => {
                 missing.get_or_insert_with(|| {
                     format!("PVC {namespace}/{name} does not exist, waiting for it to appear")
@@ -121,11 +111,34 @@ pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
             }
         }
     }
-    match (filling, missing) {
-        (Some(message), _) => DiskNeeds::Filling { message },
-        (None, Some(message)) => DiskNeeds::Missing { message },
-        (None, None) => DiskNeeds::There(claims),
+    match (filling, missing, read) {
+        (Some(message), _, _) => DiskNeeds::Filling { message },
+        (None, Some(message), _) => DiskNeeds::Missing { message },
+        (None, None, Some(message)) => DiskNeeds::BeingRead { message },
+        (None, None, None) => DiskNeeds::There(claims),
     }
+}
+
+/// A pod, or the storage, that reads a PVC: whether it does so already, and a message. Nothing may write to the disk meanwhile.
+fn reader(world: &World, claim: &PersistentVolumeClaim) -> Option<(bool, String)> {
+    let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
+    let name = claim.meta.name.as_deref().unwrap_or_default();
+    let runs = |pod: &Pod| pod.phase == PodPhase::Running;
+    if let Some(pod) = world.worker_for(claim, Work::Export).filter(|pod| !pod.has_ended()) {
+        let message = format!(
+            "PVC {namespace}/{name} is being exported to an image, and must not be written until that has ended"
+        );
+        return Some((runs(pod), message));
+    }
+    if let Some(pod) = world.cloner_of(claim) {
+        return Some((runs(pod), format!("PVC {namespace}/{name} is being cloned")));
+    }
+    let clone = world.copied_into(claim)?.meta.name.clone().unwrap_or_default();
+    let message = format!(
+        "PVC {namespace}/{name} is being cloned by its storage, into PVC {clone}: the VMI starts when that is bound, or \
+         when the DataVolume {clone} is deleted"
+    );
+    Some((true, message))
 }
 
 #[cfg(test)]
@@ -148,6 +161,7 @@ mod tests {
             DiskNeeds::There(claims) => format!("there: {}", claims.len()),
             DiskNeeds::Missing { message } => format!("missing: {message}"),
             DiskNeeds::Filling { message } => format!("filling: {message}"),
+            DiskNeeds::BeingRead { message } => format!("read: {message}"),
             DiskNeeds::Failed { volume, message } => format!("failed: {volume}: {message}"),
         }
     }
@@ -269,7 +283,7 @@ mod tests {
             (
                 "exporter",
                 "exporter",
-                "filling: PVC n/disk is being exported to an image, and must not be written until that has ended",
+                "read: PVC n/disk is being exported to an image, and must not be written until that has ended",
             ),
         ] {
             let mut sim = Sim::new();
@@ -315,6 +329,57 @@ mod tests {
         );
         assert!(sim.get(&key)["status"]["nodeName"].is_null(), "virt-handler never has it");
         assert_eq!(sim.warnings, ["DisksChanged"]);
+    }
+
+    /// Its VMI failed once, and the next one waited all the same.
+    #[test]
+    fn a_vmi_whose_disk_is_exported_at_the_hand_over_waits_for_the_end_of_that() {
+        let mut sim = Sim::new();
+        let disk = sim.put(Kind::PersistentVolumeClaim, claim("disk", &json!({})));
+        let mut object = vmi("web");
+        object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        let pod = sim.pod_of(&key).unwrap();
+        let owner = cluster_model::objects::owner::reference(
+            Kind::PersistentVolumeClaim,
+            &sim.world.pvcs.get("n", "disk").unwrap().meta,
+        );
+        let meta = json!({"namespace": "n", "name": format!("exporter-{}", disk.name), "ownerReferences": [owner],
+            "labels": {"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "exporter"}});
+        let export = sim.put(Kind::Pod, json!({"metadata": meta, "status": {"phase": "Running"}}));
+        sim.pod_runs(&pod, "node1");
+        // Only the VMI is decided about: nobody asks for this export, and its pod would be deleted.
+        let decided = |sim: &Sim| format!("{:?}", crate::decide(&sim.world, &key, sim.now));
+        let plan = decided(&sim);
+        assert!(plan.contains("PvcInUse") && plan.contains("PVC n/disk is being exported"), "{plan}");
+        assert!(!plan.contains("\"Scheduled\""), "{plan}");
+        assert!(sim.world.dependents(&disk).contains(&key), "the end of the export is looked at for the VMI");
+        sim.change(&export, json!({"status": {"phase": "Succeeded"}}));
+        assert!(decided(&sim).contains("\"Scheduled\""), "{}", decided(&sim));
+    }
+
+    /// It may wait for a volume that the launcher pod has on another node, so that each would wait for the other.
+    #[test]
+    fn a_vmi_whose_disk_a_pod_without_a_node_is_to_read_gives_way_at_the_hand_over() {
+        let mut sim = Sim::new();
+        let disk = sim.put(Kind::PersistentVolumeClaim, claim("disk", &json!({})));
+        let mut object = vmi("web");
+        object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        let pod = sim.pod_of(&key).unwrap();
+        let owner = cluster_model::objects::owner::reference(
+            Kind::PersistentVolumeClaim,
+            &sim.world.pvcs.get("n", "disk").unwrap().meta,
+        );
+        let meta = json!({"namespace": "n", "name": format!("exporter-{}", disk.name), "ownerReferences": [owner],
+            "labels": {"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "exporter"}});
+        sim.put(Kind::Pod, json!({"metadata": meta, "status": {"phase": "Pending"}}));
+        sim.pod_runs(&pod, "node1");
+        sim.settle();
+        assert_eq!(sim.get(&key)["status"]["phase"], "Failed");
+        assert_eq!(sim.condition(&key, "Synchronized").unwrap().1, "DisksChanged");
     }
 
     /// `kubectl delete dv --cascade=orphan` in the middle of an import: no pod, no DataVolume, and half a disk.

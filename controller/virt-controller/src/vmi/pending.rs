@@ -35,7 +35,7 @@ pub(super) fn pending(input: &VmiReconcile<'_>) -> Outcome {
             .event(true, "FailedDataVolumeImport", format!("DataVolume {volume} import failed: {message}"))
             .fail("FailedDataVolumeImport"),
         DiskNeeds::Missing { message } => wait_for_claim(input, &message),
-        DiskNeeds::Filling { message } => wait_for_data(&message),
+        DiskNeeds::Filling { message } | DiskNeeds::BeingRead { message } => wait_for_data(&message),
         // The finalizer that keeps a VMI until its pod is gone is written before the pod is made, also without a webhook.
         DiskNeeds::There(_) if !input.has_finalizer() => {
             data_is_there(input).change(Change::Hold).phase(Phase::Pending)

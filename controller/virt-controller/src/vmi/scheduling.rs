@@ -51,6 +51,8 @@ const DISKS_CHANGED: &str = "DisksChanged";
 fn hand_over(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
     let changed = match needs::find(input.world, input.vmi) {
         DiskNeeds::There(_) => None,
+        // `repeated` has the reason.
+        DiskNeeds::BeingRead { .. } => return Outcome::default(),
         DiskNeeds::Missing { message }
         | DiskNeeds::Filling { message }
         | DiskNeeds::Failed { message, .. } => Some(message),
@@ -62,6 +64,18 @@ fn hand_over(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
             .fail(DISKS_CHANGED);
     }
     assign(input, pod, node).and(cid(input)).phase(Phase::Scheduled)
+}
+
+/// Reason and message of a VMI whose launcher pod runs, and whose disk began to be read meanwhile: the disk is whole, and the VMI waits for
+/// the end of that.
+fn being_read(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String, String)> {
+    if !pod_state::is_up(pod) {
+        return None;
+    }
+    match needs::find(input.world, input.vmi) {
+        DiskNeeds::BeingRead { message } => Some((disk_conflict::REASON.to_owned(), message)),
+        _ => None,
+    }
 }
 
 /// The disappearance of the guest's pod is believed only when the API server confirms it: the World's pods may be older than its VMIs.
@@ -125,7 +139,7 @@ pub(super) fn repeated(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
     let lacks = || Some((NOT_GUARANTEED.to_owned(), lacks_cpus(input, pod)?));
     let trouble = pod_state::start_failure(pod).or_else(warned).or_else(lacks);
     let trouble = trouble.or_else(|| unallocated(input, pod)).or_else(|| unattached(input, pod));
-    let trouble = trouble.or_else(|| disk_conflict::held_up(input, pod));
+    let trouble = trouble.or_else(|| disk_conflict::held_up(input, pod)).or_else(|| being_read(input, pod));
     let Some((reason, message)) = trouble else { return outcome.and(forget_trouble(input)) };
     let outcome = outcome.condition(ConditionType::Synchronized, "False", &reason, &message);
     match input.is_news(&ConditionType::Synchronized) {
