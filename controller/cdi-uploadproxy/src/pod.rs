@@ -28,8 +28,10 @@ use tokio_rustls::client::TlsStream;
 use transport::client::Connection;
 
 /// Time limit for connecting, all attempts together.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Time limit for one attempt, and for the TLS handshake.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for a lookup: a resolver asks again after 5 s, where a packet was lost.
+const LOOKUP: Duration = Duration::from_secs(12);
+/// Time limit for one attempt to connect, and for the TLS handshake.
 const ATTEMPT: Duration = Duration::from_secs(5);
 /// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -98,7 +100,7 @@ impl Pods {
         let addresses: Vec<SocketAddr> = match self.at {
             Some(address) => vec![address],
             None => {
-                let found = timeout(ATTEMPT, lookup_host((host, PORT))).await;
+                let found = timeout(LOOKUP, lookup_host((host, PORT))).await;
                 let found = found.map_err(|_| format!("DNS did not answer the lookup of {host} in time"))?;
                 found.map_err(|error| format!("DNS lookup of {host} failed: {error}"))?.collect()
             }
