@@ -46,6 +46,8 @@ pub(super) struct Begun {
 pub(super) enum Outcome {
     Started(std::result::Result<Box<Begun>, Standing>),
     Done(Request, Result<()>),
+    /// A request that came too late: the VM is off.
+    FoundOff(Request, DomainState),
     /// A change of the media of a CD-ROM: the disk, and the location of its new media.
     Changed(Request, Result<(String, DiskLocation)>),
     /// Locations of the parts of a VM that was taken over.
@@ -204,7 +206,13 @@ pub(super) fn request(
         Request::Link { interface, .. } => change_link(hypervisor, &known, interface),
         Request::Start | Request::Hotplug | Request::Snapshot | Request::Migrate => Err(unsupported(name)),
     };
-    Outcome::Done(request, result)
+    match result {
+        Err(e) if e.kind() == ErrorKind::NotNow => match hypervisor.state(name) {
+            Ok(seen) if matches!(seen.condition, Condition::Off(_)) => Outcome::FoundOff(request, seen),
+            _ => Outcome::Done(request, Err(e)),
+        },
+        result => Outcome::Done(request, result),
+    }
 }
 
 /// Changes the media of a CD-ROM, or ejects them. Returns the disk, and the location of its media.

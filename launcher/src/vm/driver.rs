@@ -331,6 +331,7 @@ impl Driver {
             Outcome::Started(Err(why)) => self.failed(&why),
             Outcome::Broken(why) => self.broke(why),
             Outcome::Done(request, result) => self.done(&request, result),
+            Outcome::FoundOff(request, seen) => self.found_off(&request, &seen),
             Outcome::Changed(request, result) => {
                 let host = self.known.as_mut().and_then(|known| known.host.as_mut());
                 if let (Some(host), Ok((disk, place))) = (host, &result) {
@@ -392,7 +393,7 @@ impl Driver {
                 });
             }
             (_, Ok(())) => {}
-            // The guest was faster: the event of its end will follow, or has come.
+            // The guest was faster.
             (_, Err(e)) if e.kind() == crate::hypervisor::ErrorKind::NotNow => tracing::info!("{e}"),
             (request, Err(e)) => {
                 tracing::warn!("{e}");
@@ -401,6 +402,15 @@ impl Driver {
                 }
                 self.publisher.change(|state| state.message = Some(e.to_string()));
             }
+        }
+    }
+
+    /// The event of the end has come, will come, or never does: libvirt tells none where it ends a VM while it reconnects.
+    fn found_off(&mut self, request: &Request, seen: &DomainState) {
+        tracing::info!("{} came too late: the VM is off", word(request));
+        self.queue.done();
+        if self.queue.mode() != Mode::Ended {
+            self.saw(seen);
         }
     }
 

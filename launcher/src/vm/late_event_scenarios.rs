@@ -1,7 +1,7 @@
 //! Requests that follow one another more quickly than the hypervisor reports what they have changed.
 
 use super::{NAME, Scene, play};
-use crate::hypervisor::Event;
+use crate::hypervisor::{End, Event};
 use api::launcher::{Answer, Life, Request, State};
 
 /// The calls of these verbs, in their order.
@@ -82,4 +82,24 @@ fn a_resumption_that_a_failing_disk_ends_leaves_the_vm_paused() {
         scene.until(is_paused).await;
         assert_eq!(scene.ask(Request::Unpause).await, Answer::Queued);
     });
+}
+
+/// libvirt ends a VM while it reconnects to its QEMU, and tells nothing of it.
+#[test]
+fn a_vm_whose_end_was_never_told_is_found_off_by_the_next_request() {
+    for request in [Request::Destroy, Request::Shutdown { grace: Some(0) }, Request::Pause] {
+        play(async {
+            let scene = Scene::running().await;
+            scene.fake.hold_events();
+            scene.fake.happen(NAME, &Event::Ended(End::Destroyed));
+            assert_eq!(scene.ask(request).await, Answer::Queued);
+            let state = scene.until(|state| state.qemu_pid.is_none() && state.doing.is_none()).await;
+            assert!(matches!(state.life, Life::Succeeded | Life::Failed), "{state:?}");
+            // A late event changes nothing.
+            let ended = state.life;
+            scene.fake.send_events();
+            scene.ask(Request::Destroy).await;
+            scene.until(|state| state.life == ended && state.doing.is_none()).await;
+        });
+    }
 }
