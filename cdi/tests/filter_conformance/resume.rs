@@ -93,7 +93,7 @@ fn a_gzip_member_that_is_entered_is_compared_as_a_whole() {
     entered(&|b| b.state.truncate(14)).1.unwrap_err();
     for change in [|b: &mut Boundary| b.state[0] = 2, |b: &mut Boundary| b.state.truncate(9)] {
         let e = entered(&change).1.unwrap_err();
-        assert!(e.to_string().contains("the notes for entering at offset"), "{e}");
+        assert!(e.to_string().contains("notes for entering at offset"), "{e}");
     }
 }
 
