@@ -4,7 +4,7 @@
 //! | the PVC | its volume is of its source where |
 //! |---|---|
 //! | names no source | always |
-//! | names one of our populators | the PVC is marked as filled, or the PVC in its place is (`data_volume::populator`) |
+//! | names one of our populators | the PVC is marked as filled, or has the volume of a filled PVC in its place (`data_volume::populator`) |
 //! | names another source | the control plane did not choose it among free volumes, or a populator says on it what it holds |
 
 use cluster_model::objects::{PersistentVolumeClaim, World};
@@ -49,11 +49,17 @@ pub(crate) fn has_free_volume(world: &World, claim: &PersistentVolumeClaim) -> O
     Some(claim.was_given_a_free_volume() && volume.was_chosen_free())
 }
 
-/// True if the PVC that is filled in place of this one is filled.
+/// True if the volume of the PVC is the one that was filled in its place.
 fn is_filled_in_its_place(world: &World, claim: &PersistentVolumeClaim) -> bool {
     let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
     let prime = claim.prime().and_then(|name| world.pvcs.get(namespace, &name));
-    prime.is_some_and(|prime| prime.is_in_place_of(claim) && prime.is_filled())
+    prime.is_some_and(|prime| prime.is_in_place_of(claim) && prime.is_filled() && has_volume_of(claim, prime))
+}
+
+/// True if the PVC is bound to the volume of the PVC that is filled in its place. The spec of that one names the volume after the
+/// hand-over as well.
+pub(crate) fn has_volume_of(claim: &PersistentVolumeClaim, prime: &PersistentVolumeClaim) -> bool {
+    claim.spec.volume_name.is_some() && claim.spec.volume_name == prime.spec.volume_name
 }
 
 fn other(volume: &str, why: &str) -> VolumeOrigin {

@@ -31,7 +31,7 @@
 use super::claim::{AT_ONCE, WORKER_OBJECT};
 use super::claim_annotations::{self, MESSAGE, REASON, RESTARTS, RUNNING};
 use super::{NOT_SERVED, WAITS, standalone_claim};
-use crate::volume_origin::has_free_volume;
+use crate::volume_origin::{has_free_volume, has_volume_of};
 use api::cdi::annotations::{
     CLONE_REQUEST, CLONE_TYPE, CONTENT_TYPE, POD_NAME, POD_PHASE, POD_READY, POPULATED_FOR, POPULATOR_KIND,
     POPULATOR_PROGRESS, PRIME, RECLAIM_POLICY, TARGET,
@@ -51,6 +51,8 @@ use std::collections::BTreeMap;
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Reason of a PVC that is being filled.
 const PENDING: &str = "Pending";
+/// Reason of a PVC that was bound to another volume than the one that was filled for it.
+const MISBOUND: &str = "ErrClaimNotValid";
 /// Reason of a volume that is not handed over, because a pod mounts it.
 const IN_USE: &str = "InUse";
 /// Annotations of the prime that the target repeats.
@@ -306,6 +308,9 @@ fn hand_over(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
 
 /// The target has a volume: that of its prime, which was handed over, or another one.
 fn finish_bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> Plan {
+    if let Some(prime) = prime.filter(|prime| prime.is_filled() && !has_volume_of(target.claim, prime)) {
+        return misbound(target, prime);
+    }
     let meta = &target.claim.meta;
     let mut plan = Plan::default();
     if meta.annotations.contains_key(PRIME) {
@@ -328,7 +333,7 @@ fn finish_bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> P
         plan = annotated(target, annotations, &[PRIME]);
         if !is_of_prime {
             let why = "it was bound to a volume that is not filled from its dataSourceRef";
-            plan.record_event(Kind::PersistentVolumeClaim, meta, true, "ErrClaimNotValid", why);
+            plan.record_event(Kind::PersistentVolumeClaim, meta, true, MISBOUND, why);
         }
     }
     if let Some(prime) = prime.filter(|prime| prime.meta.deletion_timestamp.is_none()) {
@@ -337,13 +342,36 @@ fn finish_bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> P
     plan
 }
 
+/// The target was bound to another volume before that of its filled prime was handed over. The prime stays, since its volume has the
+/// content, and goes with the target.
+fn misbound(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
+    let volume = target.claim.spec.volume_name.as_deref().unwrap_or_default();
+    let why = format!(
+        "it was bound to the volume {volume} before it got the one that was filled for it, which is that of PVC {}: delete \
+         this PVC and create it again, and keep free volumes out of its StorageClass",
+        prime.meta.name.as_deref().unwrap_or_default()
+    );
+    reported_without(target, MISBOUND, &why, true, &[PRIME])
+}
+
 /// Writes a reason and a message on the PVC, and sends an event where the reason is new.
 fn reported(target: &Target<'_>, reason: &'static str, message: &str, is_warning: bool) -> Plan {
+    reported_without(target, reason, message, is_warning, &[])
+}
+
+/// Reports as [`reported`], and removes annotations.
+fn reported_without(
+    target: &Target<'_>,
+    reason: &'static str,
+    message: &str,
+    is_warning: bool,
+    removed: &[&str],
+) -> Plan {
     let entry = |name: &str, text: &str| (name.to_owned(), text.to_owned());
     let annotations =
         BTreeMap::from([entry(RUNNING, "false"), entry(REASON, reason), entry(MESSAGE, message)]);
     let is_new = target.claim.meta.annotations.get(REASON).map(String::as_str) != Some(reason);
-    let mut plan = annotated(target, annotations, &[]);
+    let mut plan = annotated(target, annotations, removed);
     // The prime sends the events of its filling.
     if is_new && reason != PENDING {
         plan.record_event(Kind::PersistentVolumeClaim, &target.claim.meta, is_warning, reason, message);

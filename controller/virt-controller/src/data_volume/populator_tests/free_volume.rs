@@ -40,3 +40,38 @@ fn a_vmi_does_not_start_on_a_pvc_that_nothing_filled() {
     sim.settle();
     assert_eq!(sim.pod_of(&vmi), None, "the VMI starts on an unfilled disk");
 }
+
+/// The hand-over is held back, and kube-controller-manager binds the PVC to a free volume meanwhile.
+#[test]
+fn a_filled_prime_proves_its_own_volume_alone_and_stays() {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    is_bound(&mut sim);
+    runs(&mut sim);
+    let worker = pod(&sim);
+    sim.change(&worker, json!({"metadata": {"finalizers": ["kubelet"]}}));
+    ends(&mut sim, Stage::Done);
+    sim.settle();
+    let filled = prime(&sim);
+    assert_eq!(note(&sim, &filled, "storage.pod.phase"), "Succeeded");
+    let by = json!({"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
+    let bound = json!({"metadata": by, "spec": {"volumeName": "pv-static"}, "status": {"phase": "Bound"}});
+    sim.change(&target(), bound);
+    sim.settle();
+    sim.vanish(&worker);
+    sim.settle();
+    assert_ne!(note(&sim, &target(), "storage.pod.phase"), "Succeeded");
+    assert!(sim.objects.contains_key(&filled), "the imported content is deleted");
+    assert_eq!(note(&sim, &target(), "storage.condition.running.reason"), "ErrClaimNotValid");
+    let message = note(&sim, &target(), "storage.condition.running.message");
+    assert!(message.contains("pv-static") && message.contains("create it again"), "{message}");
+    assert_eq!(sim.warnings, ["ErrClaimNotValid"]);
+    let mut object = crate::sim::vmi("web");
+    object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+    let vmi = sim.put(Kind::VirtualMachineInstance, object);
+    sim.settle();
+    assert_eq!(sim.pod_of(&vmi), None, "the VMI starts on an unfilled disk");
+    // Without the prime, nothing proves more.
+    sim.vanish(&filled);
+    sim.settle();
+    assert_ne!(note(&sim, &target(), "storage.pod.phase"), "Succeeded");
+}
