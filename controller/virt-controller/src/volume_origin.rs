@@ -27,8 +27,7 @@ pub(crate) fn volume_origin(world: &World, claim: &PersistentVolumeClaim) -> Vol
     if !claim.is_bound() {
         return VolumeOrigin::Unknown;
     }
-    let has_source = spec.data_source.is_some() || spec.data_source_ref.is_some();
-    let volume_name = spec.volume_name.as_deref().filter(|_| has_source && !claim.is_filled());
+    let volume_name = spec.volume_name.as_deref().filter(|_| needs_proof(claim));
     let Some(volume_name) = volume_name else { return VolumeOrigin::OfSource };
     if claim.populator().is_some() {
         return match is_filled_in_its_place(world, claim) {
@@ -41,6 +40,36 @@ pub(crate) fn volume_origin(world: &World, claim: &PersistentVolumeClaim) -> Vol
         Some(true) => other(volume_name, "which existed already, and was not made from its source"),
         Some(false) => VolumeOrigin::OfSource,
     }
+}
+
+/// Reason why the content of a PVC is not that of its source, as the end of a sentence about it. A volume that is not known yet is no
+/// such reason.
+pub(crate) fn incomplete(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
+    claim.not_whole().or_else(|| match volume_origin(world, claim) {
+        VolumeOrigin::Other(why) => Some(why),
+        VolumeOrigin::OfSource | VolumeOrigin::Unknown => None,
+    })
+}
+
+/// Reason why it is not known whether the volume of a PVC is of its source, as the end of a sentence about it.
+pub(crate) fn unknown(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
+    if !needs_proof(claim) || volume_origin(world, claim) != VolumeOrigin::Unknown {
+        return None;
+    }
+    Some(match claim.spec.volume_name.as_deref().filter(|_| claim.is_bound()) {
+        Some(volume) => format!("is bound to the volume {volume}, which is not known as its own yet"),
+        None => "is not known as bound yet, so its volume is not known to be of its source".to_owned(),
+    })
+}
+
+/// Reason why the content of a PVC is not proven to be that of its source, as the end of a sentence about it: for readers of the disk.
+pub(crate) fn unproven(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
+    incomplete(world, claim).or_else(|| unknown(world, claim))
+}
+
+/// True if the PVC names a source, and is not marked as filled.
+fn needs_proof(claim: &PersistentVolumeClaim) -> bool {
+    (claim.spec.data_source.is_some() || claim.spec.data_source_ref.is_some()) && !claim.is_filled()
 }
 
 /// True if the control plane chose the volume of the PVC among free ones; `None` if the volume is not known yet.

@@ -19,6 +19,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::volume_origin::unproven;
 use api::cdi::{DataSource, DataSourceSource};
 use api::data_volume::{Phase, PvcSource};
 use api::fault::Fault;
@@ -134,7 +135,9 @@ pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(
     if let Some(volume) = world.data_volumes.get(namespace, name) {
         let phase = volume.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
         return match phase {
-            Phase::Succeeded => world.pvcs.get(namespace, name).map_or(Ok(()), check_content),
+            Phase::Succeeded => {
+                world.pvcs.get(namespace, name).map_or(Ok(()), |claim| check_content(world, claim))
+            }
             phase => {
                 let word = if phase.as_str().is_empty() { Phase::Pending } else { phase };
                 Err(problem(word.as_str(), format!("Import DataVolume phase {word}")))
@@ -143,13 +146,13 @@ pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(
     }
     match world.pvcs.get(namespace, name) {
         None => Err(problem(NOT_FOUND, format!("PVC {namespace}/{name} not found"))),
-        Some(claim) => check_content(claim),
+        Some(claim) => check_content(world, claim),
     }
 }
 
-/// Checks if the disk of a PVC is complete.
-fn check_content(claim: &PersistentVolumeClaim) -> Result<(), SourceProblem> {
+/// Checks if the disk of a PVC is complete, and that of its source.
+fn check_content(world: &World, claim: &PersistentVolumeClaim) -> Result<(), SourceProblem> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let shown = format!("{}/{}", text(&claim.meta.namespace), text(&claim.meta.name));
-    claim.not_whole().map_or(Ok(()), |why| Err(problem("Pending", format!("PVC {shown} {why}"))))
+    unproven(world, claim).map_or(Ok(()), |why| Err(problem("Pending", format!("PVC {shown} {why}"))))
 }

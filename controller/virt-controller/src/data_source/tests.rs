@@ -200,3 +200,31 @@ fn the_phase_of_the_datavolume_is_the_reason_and_one_that_goes_is_left_alone() {
     sim.delete(&os);
     assert!(crate::decide(&sim.world, &os, sim.now).is_empty());
 }
+
+/// kube-controller-manager binds a PVC to any free volume of its class, whatever its dataSource names.
+#[test]
+fn a_pvc_with_a_source_is_ready_when_its_volume_is_known_to_be_of_that() {
+    let mut sim = Sim::new();
+    put(&mut sim, "os", pvc());
+    let by = json!({"pv.kubernetes.io/bound-by-controller": "yes"});
+    let source = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "shot"});
+    let meta = json!({"namespace": "n", "name": "disk", "annotations": by});
+    sim.put(Kind::PersistentVolumeClaim, json!({"metadata": meta, "spec": {"dataSource": source}}));
+    sim.settle();
+    assert_eq!(ready(&sim, "os"), is("False", "Pending"), "it is not bound");
+    sim.change(&disk(), json!({"spec": {"volumeName": "left-over"}, "status": {"phase": "Bound"}}));
+    sim.settle();
+    assert_eq!(ready(&sim, "os"), is("False", "Pending"), "its volume is not known");
+    let of = json!({"namespace": "n", "name": "disk", "uid": sim.uid(&disk())});
+    let meta = json!({"name": "left-over", "annotations": by});
+    let volume =
+        sim.put(Kind::PersistentVolume, json!({"metadata": meta, "spec": {"claimRef": of}, "status": {}}));
+    assert!(sim.world.dependents(&volume).contains(&named("os")), "the volume wakes the DataSource");
+    sim.settle();
+    let (_, _, message) = sim.condition(&named("os"), READY).unwrap();
+    assert!(message.contains("left-over, which existed already"), "{message}");
+    let own = json!({"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": null}}});
+    sim.change(&volume, own);
+    sim.settle();
+    assert_eq!(ready(&sim, "os"), is("True", "Ready"));
+}

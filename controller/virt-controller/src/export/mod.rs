@@ -38,6 +38,7 @@ use crate::data_volume::claim_annotations;
 use crate::data_volume::registries::RegistrySettings;
 use crate::data_volume::users::user;
 use crate::data_volume::worker::{self, PAUSE, Worker};
+use crate::volume_origin::unproven;
 use answer::{Answer, Phase};
 use api::cdi::annotations::{
     CONTENT_TYPE, EXPORT_ANSWERS, EXPORT_CERTIFICATES, EXPORT_REQUEST, EXPORT_SECRET,
@@ -279,11 +280,11 @@ fn not_filled(input: &Export<'_>) -> Option<String> {
             Some(format!("DataVolume {name} is not filled: {phase}"))
         }
         // Its worker pod may exist still, and has written everything.
-        Some(_) => input.claim.not_whole().map(|why| format!("PVC {name} {why}")),
+        Some(_) => unproven(input.world, input.claim).map(|why| format!("PVC {name} {why}")),
         None => {
-            let not_whole = input.claim.not_whole().map(|why| format!("PVC {name} {why}"));
+            let unproven = unproven(input.world, input.claim).map(|why| format!("PVC {name} {why}"));
             let writer = input.world.worker_of(input.claim).filter(|pod| !pod.has_ended());
-            not_whole.or_else(|| writer.map(|_| format!("a pod still writes to PVC {name}")))
+            unproven.or_else(|| writer.map(|_| format!("a pod still writes to PVC {name}")))
         }
     }
 }

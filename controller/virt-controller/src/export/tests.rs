@@ -232,6 +232,32 @@ fn a_disk_that_is_not_whole_is_waited_for() {
     );
 }
 
+/// kube-controller-manager binds a PVC to any free volume of its class, whatever its dataSource names.
+#[test]
+fn a_volume_that_is_not_of_the_source_of_its_pvc_is_not_exported() {
+    let mut sim = Sim::new();
+    let by = json!({"pv.kubernetes.io/bound-by-controller": "yes"});
+    let mut object = pvc(&asks(&[("target", TARGET)]));
+    cluster_model::plan::merge(&mut object, &json!({"metadata": {"annotations": by}}));
+    object["spec"]["volumeName"] = json!("left-over");
+    object["spec"]["dataSource"] =
+        json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "shot"});
+    sim.put(Kind::PersistentVolumeClaim, object);
+    sim.settle();
+    assert_eq!(stands(&sim), is("Pending", "NotFilled"), "its volume is not known");
+    let of = json!({"namespace": "n", "name": "disk", "uid": sim.uid(&claim())});
+    let meta = json!({"name": "left-over", "annotations": by});
+    let volume =
+        sim.put(Kind::PersistentVolume, json!({"metadata": meta, "spec": {"claimRef": of}, "status": {}}));
+    sim.settle();
+    assert!(note(&sim, "message").contains("left-over, which existed already"), "{}", note(&sim, "message"));
+    assert!(!sim.objects.contains_key(&pod()));
+    let own = json!({"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": null}}});
+    sim.change(&volume, own);
+    sim.settle();
+    assert!(sim.objects.contains_key(&pod()), "{:?}", stands(&sim));
+}
+
 #[test]
 fn a_secret_that_is_not_there_is_told_to_who_asked_once() {
     for (annotation, kind, word) in

@@ -1,6 +1,6 @@
 //! PVCs that a VMI needs before its pod is created, and their content.
 
-use crate::volume_origin::{VolumeOrigin, volume_origin};
+use crate::volume_origin::incomplete;
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::objects::{PersistentVolumeClaim, Pod, PodPhase, Work, World, claims_of};
@@ -19,14 +19,6 @@ pub(super) enum DiskNeeds {
     BeingRead { message: String },
     /// A DataVolume will never be filled.
     Failed { volume: String, message: String },
-}
-
-/// Reason why the content of a PVC is not that of its source, as the end of a sentence about it.
-fn incomplete(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
-    claim.not_whole().or_else(|| match volume_origin(world, claim) {
-        VolumeOrigin::Other(why) => Some(why),
-        VolumeOrigin::OfSource | VolumeOrigin::Unknown => None,
-    })
 }
 
 pub(super) fn has_data_volumes(vmi: &VirtualMachineInstance) -> bool {

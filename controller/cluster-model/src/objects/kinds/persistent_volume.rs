@@ -1,10 +1,10 @@
 //! PersistentVolume (PV): a volume, and the PVC that it is bound to. Only the fields that the hand-over from
 //! one PVC to another needs are kept.
 
-use super::persistent_volume_claim::disks;
+use super::persistent_volume_claim::{disks, users};
 use crate::objects::about::kept;
 use crate::objects::store::{StoredObject, meta};
-use crate::objects::{About, IndexKey, Selector, Use};
+use crate::objects::{About, IndexKey, Key, Kind, Selector, Use};
 use api::meta::ObjectMeta;
 use api::quantity::Quantity;
 use serde_json::Value;
@@ -14,8 +14,11 @@ pub(crate) const ABOUT: About = About {
     controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
     touches: |world, key| {
         let claim = world.volumes.get("", &key.name).and_then(|volume| volume.claim.clone());
-        let disks = claim.map(|claim| disks(world, &claim.namespace, &claim.name)).unwrap_or_default();
-        disks.into_iter().chain([key.clone()]).collect()
+        let disk = claim.map(|claim| Key::new(Kind::DataVolume, claim.namespace, claim.name));
+        let disks = disk.iter().flat_map(|disk| disks(world, &disk.namespace, &disk.name));
+        // A VMI, a DataSource or a clone waits until the volume of its PVC is known.
+        let users = disk.iter().flat_map(|disk| users(world, disk)).filter(|user| user != key);
+        disks.chain(users).chain([key.clone()]).collect()
     },
     ..About::new("v1", "PersistentVolume", "persistentvolumes")
 };

@@ -213,3 +213,28 @@ fn a_clone_by_storage_fails_to_complete_on_a_free_volume_that_no_driver_made_for
     sim.settle();
     assert_eq!(phase(&sim), "Succeeded", "the provisioner reserves the volumes that it makes");
 }
+
+/// The source of the clone has a source of its own, and Kubernetes bound it to a free volume.
+#[test]
+fn a_volume_that_is_not_of_the_source_of_its_pvc_is_not_cloned() {
+    let mut sim = cluster();
+    let by = json!({"pv.kubernetes.io/bound-by-controller": "yes"});
+    let snapshot = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "shot"});
+    let spec = json!({"dataSource": snapshot, "volumeName": "left-over"});
+    sim.change(&golden(), json!({"metadata": {"annotations": by}, "spec": spec}));
+    let clone = volume(&sim, pvc(S));
+    sim.put(Kind::DataVolume, clone);
+    sim.settle();
+    assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Pending", "CloneSourceNotReady"));
+    let of = json!({"namespace": S, "name": "golden", "uid": sim.uid(&golden())});
+    let meta = json!({"name": "left-over", "annotations": by});
+    let volume =
+        sim.put(Kind::PersistentVolume, json!({"metadata": meta, "spec": {"claimRef": of}, "status": {}}));
+    sim.settle();
+    assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Pending", "CloneSourceNotReady"));
+    assert!(!sim.objects.contains_key(&claim()), "a clone of the volume of somebody else");
+    let own = json!({"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": null}}});
+    sim.change(&volume, own);
+    sim.settle();
+    assert!(sim.objects.contains_key(&claim()), "{:?}", said(&sim, "Running"));
+}
