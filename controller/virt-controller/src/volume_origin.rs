@@ -72,10 +72,13 @@ fn needs_proof(claim: &PersistentVolumeClaim) -> bool {
     (claim.spec.data_source.is_some() || claim.spec.data_source_ref.is_some()) && !claim.is_filled()
 }
 
-/// True if the control plane chose the volume of the PVC among free ones; `None` if the volume is not known yet.
+/// True if the control plane chose the volume of the PVC among free ones; `None` if the volume is not known yet, or only as it was
+/// before it was bound to the PVC.
 pub(crate) fn has_free_volume(world: &World, claim: &PersistentVolumeClaim) -> Option<bool> {
     let volume = world.volumes.get("", claim.spec.volume_name.as_deref()?)?;
-    Some(claim.was_given_a_free_volume() && volume.was_chosen_free())
+    let owner = volume.claim.as_ref().map(|owner| &owner.uid);
+    (claim.meta.uid.is_some() && owner == claim.meta.uid.as_ref())
+        .then(|| claim.was_given_a_free_volume() && volume.was_chosen_free())
 }
 
 /// True if the volume of the PVC is the one that was filled in its place.

@@ -317,7 +317,11 @@ fn finish_bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> P
         let is_of_prime = match prime {
             Some(prime) => prime.is_filled(),
             // It was deleted, in the hand-over at the earliest: a free volume was not handed over.
-            None => has_free_volume(target.world, target.claim) != Some(true),
+            None => match has_free_volume(target.world, target.claim) {
+                Some(is_free) => !is_free,
+                // The volume touches this key when it is known.
+                None => return plan,
+            },
         };
         let entry = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let annotations = match is_of_prime {

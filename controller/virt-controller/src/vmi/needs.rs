@@ -1,6 +1,6 @@
 //! PVCs that a VMI needs before its pod is created, and their content.
 
-use crate::volume_origin::incomplete;
+use crate::volume_origin::{incomplete, unknown};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::objects::{PersistentVolumeClaim, Pod, PodPhase, Work, World, claims_of};
@@ -19,6 +19,18 @@ pub(super) enum DiskNeeds {
     BeingRead { message: String },
     /// A DataVolume will never be filled.
     Failed { volume: String, message: String },
+}
+
+/// Message about a PVC that names a source, and whose volume is not known. A launcher pod that runs proves that the PVC is bound, so the
+/// picture of the cluster is older, and the volume may be one that has nothing of the source.
+pub(super) fn unknown_volume(
+    world: &World,
+    claims: &BTreeMap<String, PersistentVolumeClaim>,
+) -> Option<String> {
+    claims.iter().find_map(|(name, claim)| {
+        let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
+        Some(format!("PVC {namespace}/{name} {}", unknown(world, claim)?))
+    })
 }
 
 pub(super) fn has_data_volumes(vmi: &VirtualMachineInstance) -> bool {
@@ -349,6 +361,68 @@ mod tests {
         assert!(sim.world.dependents(&disk).contains(&key), "the end of the export is looked at for the VMI");
         sim.change(&export, json!({"status": {"phase": "Succeeded"}}));
         assert!(decided(&sim).contains("\"Scheduled\""), "{}", decided(&sim));
+    }
+
+    /// A pod that runs proves that its PVCs are bound, and not that their volumes are those of their sources.
+    #[test]
+    fn a_vmi_waits_at_the_hand_over_until_the_volume_of_its_pvc_is_known() {
+        let by = json!({"pv.kubernetes.io/bound-by-controller": "yes"});
+        let source = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "shot"});
+        for (annotations, expected) in [(json!({}), "Scheduled"), (by.clone(), "Failed")] {
+            let mut sim = Sim::new();
+            let waits = json!({"spec": {"dataSource": source}, "status": {"phase": "Pending"}});
+            let disk = sim.put(Kind::PersistentVolumeClaim, claim("disk", &waits));
+            let mut object = vmi("web");
+            object["spec"]["volumes"] =
+                json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+            let key = sim.put(Kind::VirtualMachineInstance, object);
+            sim.settle();
+            let pod = sim.pod_of(&key).unwrap();
+            sim.pod_runs(&pod, "node1");
+            sim.settle();
+            assert_eq!(sim.get(&key)["status"]["phase"], "Scheduling", "the PVC is known as unbound");
+            let bound = json!({"metadata": {"annotations": by}, "spec": {"volumeName": "pv-1"}, "status": {"phase": "Bound"}});
+            sim.change(&disk, bound);
+            sim.settle();
+            assert_eq!(sim.get(&key)["status"]["phase"], "Scheduling", "the volume is not known");
+            let (status, reason, message) = sim.condition(&key, "Synchronized").unwrap();
+            assert_eq!((status.as_str(), reason.as_str()), ("False", "PvcVolumeUnknown"));
+            assert!(message.contains("PVC n/disk") && message.contains("pv-1"), "{message}");
+            let writes = sim.writes;
+            sim.settle();
+            assert_eq!((sim.writes, sim.warnings.len()), (writes, 0), "it waits without a write");
+            let of = json!({"namespace": "n", "name": "disk", "uid": sim.uid(&disk)});
+            let meta = json!({"name": "pv-1", "annotations": annotations});
+            let volume = sim.put(
+                Kind::PersistentVolume,
+                json!({"metadata": meta, "spec": {"claimRef": of}, "status": {}}),
+            );
+            assert!(sim.world.dependents(&volume).contains(&key), "the volume wakes the VMI");
+            sim.settle();
+            assert_eq!(sim.get(&key)["status"]["phase"], expected);
+        }
+    }
+
+    /// The volumes of these need no proof.
+    #[test]
+    fn a_vmi_whose_pvc_has_no_source_is_handed_over_whatever_is_known_of_its_volume() {
+        for more in [
+            json!({"status": {"phase": "Pending"}}),
+            json!({"spec": {"volumeName": "static"}}),
+            json!({"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}, "spec": {"volumeName": "static"}}),
+        ] {
+            let mut sim = Sim::new();
+            sim.put(Kind::PersistentVolumeClaim, claim("disk", &more));
+            let mut object = vmi("web");
+            object["spec"]["volumes"] =
+                json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+            let key = sim.put(Kind::VirtualMachineInstance, object);
+            sim.settle();
+            let pod = sim.pod_of(&key).unwrap();
+            sim.pod_runs(&pod, "node1");
+            sim.settle();
+            assert_eq!(sim.get(&key)["status"]["phase"], "Scheduled", "{more}");
+        }
     }
 
     /// It may wait for a volume that the launcher pod has on another node, so that each would wait for the other.

@@ -50,6 +50,10 @@ const DISKS_CHANGED: &str = "DisksChanged";
 /// node, and the guest would begin on an empty disk.
 fn hand_over(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
     let changed = match needs::find(input.world, input.vmi) {
+        // `repeated` has the reason.
+        DiskNeeds::There(claims) if needs::unknown_volume(input.world, &claims).is_some() => {
+            return Outcome::default();
+        }
         DiskNeeds::There(_) => None,
         // `repeated` has the reason.
         DiskNeeds::BeingRead { .. } => return Outcome::default(),
@@ -66,14 +70,19 @@ fn hand_over(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
     assign(input, pod, node).and(cid(input)).phase(Phase::Scheduled)
 }
 
-/// Reason and message of a VMI whose launcher pod runs, and whose disk began to be read meanwhile: the disk is whole, and the VMI waits for
-/// the end of that.
-fn being_read(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String, String)> {
+/// Reason of a VMI whose launcher pod runs, and whose PVC has a volume that is not known yet.
+const VOLUME_UNKNOWN: &str = "PvcVolumeUnknown";
+
+/// Reason and message of a VMI whose launcher pod runs and whose disk is waited for: it is read meanwhile, or its volume is not known yet.
+fn disk_awaited(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String, String)> {
     if !pod_state::is_up(pod) {
         return None;
     }
     match needs::find(input.world, input.vmi) {
         DiskNeeds::BeingRead { message } => Some((disk_conflict::REASON.to_owned(), message)),
+        DiskNeeds::There(claims) => {
+            Some((VOLUME_UNKNOWN.to_owned(), needs::unknown_volume(input.world, &claims)?))
+        }
         _ => None,
     }
 }
@@ -139,11 +148,13 @@ pub(super) fn repeated(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
     let lacks = || Some((NOT_GUARANTEED.to_owned(), lacks_cpus(input, pod)?));
     let trouble = pod_state::start_failure(pod).or_else(warned).or_else(lacks);
     let trouble = trouble.or_else(|| unallocated(input, pod)).or_else(|| unattached(input, pod));
-    let trouble = trouble.or_else(|| disk_conflict::held_up(input, pod)).or_else(|| being_read(input, pod));
+    let trouble = trouble.or_else(|| disk_conflict::held_up(input, pod)).or_else(|| disk_awaited(input, pod));
     let Some((reason, message)) = trouble else { return outcome.and(forget_trouble(input)) };
     let outcome = outcome.condition(ConditionType::Synchronized, "False", &reason, &message);
     match input.is_news(&ConditionType::Synchronized) {
         true if reason == NOT_GUARANTEED => outcome.event(true, NOT_GUARANTEED, message),
+        // The volume is known a moment later.
+        true if reason == VOLUME_UNKNOWN => outcome,
         true if reason == disk_conflict::REASON => outcome.event(true, disk_conflict::REASON, message),
         true => outcome.event(true, "FailedStart", format!("{reason}: {message}")),
         false => outcome,

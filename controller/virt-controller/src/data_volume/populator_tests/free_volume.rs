@@ -75,3 +75,35 @@ fn a_filled_prime_proves_its_own_volume_alone_and_stays() {
     sim.settle();
     assert_ne!(note(&sim, &target(), "storage.pod.phase"), "Succeeded");
 }
+
+/// The watch of volumes is behind that of PVCs, and the prime is gone.
+#[test]
+fn a_pvc_is_not_said_to_be_filled_before_its_volume_is_known_as_its_own() {
+    for is_free in [false, true] {
+        let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+        is_bound(&mut sim);
+        let filled = prime(&sim);
+        let by = json!({"pv.kubernetes.io/bound-by-controller": "yes"});
+        let bound = json!({"spec": {"volumeName": "pv-2"}, "status": {"phase": "Bound"}});
+        sim.change(&target(), json!({"metadata": {"annotations": by}}));
+        sim.change(&target(), bound);
+        sim.vanish(&filled);
+        sim.settle();
+        let is_said = |sim: &Sim| {
+            let said = note(sim, &target(), "storage.pod.phase") == "Succeeded";
+            (said, sim.warnings.len(), note(sim, &target(), "storage.populator.pvcPrime") == filled.name)
+        };
+        assert_eq!(is_said(&sim), (false, 0, true), "the volume is not known");
+        let spec = json!({"storageClassName": "fast", "persistentVolumeReclaimPolicy": "Retain"});
+        let seen = json!({"metadata": {"name": "pv-2"}, "spec": spec, "status": {"phase": "Available"}});
+        let volume = sim.put(Kind::PersistentVolume, seen);
+        sim.settle();
+        assert_eq!(is_said(&sim), (false, 0, true), "the volume is known as it was before");
+        let annotations = if is_free { by } else { json!({}) };
+        let of = json!({"namespace": "n", "name": "disk", "uid": sim.uid(&target())});
+        let own = json!({"metadata": {"annotations": annotations}, "spec": {"claimRef": of}});
+        sim.change(&volume, own);
+        sim.settle();
+        assert_eq!(is_said(&sim), (!is_free, usize::from(is_free), false));
+    }
+}

@@ -238,3 +238,17 @@ fn a_volume_that_is_not_of_the_source_of_its_pvc_is_not_cloned() {
     sim.settle();
     assert!(sim.objects.contains_key(&claim()), "{:?}", said(&sim, "Running"));
 }
+
+/// The watch of volumes is behind that of PVCs.
+#[test]
+fn a_clone_by_storage_is_not_complete_before_its_volume_is_known_as_its_own() {
+    let mut sim = csi();
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    sim.settle();
+    sim.put(Kind::PersistentVolume, json!({"metadata": {"name": "left-over"}, "spec": {}, "status": {}}));
+    let by = json!({"pv.kubernetes.io/bound-by-controller": "yes"});
+    let bound = json!({"metadata": {"annotations": by}, "spec": {"volumeName": "left-over"}, "status": {"phase": "Bound"}});
+    sim.change(&claim(), bound);
+    sim.settle();
+    assert_ne!(phase(&sim), "Succeeded", "the volume is known as it was before its binding");
+}
