@@ -232,9 +232,14 @@ fn require_unchanged(world: &World, vm: &VirtualMachine, plan: &mut Plan) {
         }
     }
     for name in claims_of(vmi) {
-        let claim = world.pvcs.get(&at.namespace, &name).map(|claim| &claim.meta);
         let volume = world.data_volumes.get(&at.namespace, &name).map(|volume| &volume.metadata);
-        plan.steps.extend(claim.map(|meta| unchanged(Kind::PersistentVolumeClaim, meta)));
+        plan.steps.push(match world.pvcs.get(&at.namespace, &name) {
+            Some(claim) => unchanged(Kind::PersistentVolumeClaim, &claim.meta),
+            None => {
+                let key = Key::new(Kind::PersistentVolumeClaim, &*at.namespace, name);
+                Step::RequireAbsent { key, of: None }
+            }
+        });
         plan.steps.extend(volume.map(|meta| unchanged(Kind::DataVolume, meta)));
     }
 }

@@ -130,3 +130,28 @@ fn a_vm_whose_pod_runs_is_kept_while_the_watch_of_pods_is_silent() {
         "the VM was deleted, with its disks, though its launcher pod runs"
     );
 }
+
+/// The watch of PVCs is silent, and the disk that the VMI waits for is there by now.
+#[test]
+fn a_vm_whose_pvc_appeared_is_kept_while_the_watch_of_pvcs_is_silent() {
+    for appears in [false, true] {
+        let (mut sim, pool) = begin_healing();
+        let volume = json!({"name": "root", "persistentVolumeClaim": {"claimName": "disk"}});
+        sim.change(&run_key(0), json!({"spec": {"volumes": [volume]}}));
+        fails_to_start(&mut sim, 0, "ImagePullBackOff");
+        sim.settle();
+        sees(&mut sim, 10 * 60);
+        sim.settle();
+        sim.advance(10 * 60);
+        let plan = crate::decide(&sim.world, &pool, sim.now);
+        if appears {
+            let meta = json!({"namespace": "n", "name": "disk"});
+            sim.put(
+                Kind::PersistentVolumeClaim,
+                json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}}),
+            );
+        }
+        let done = door::carry_out(&mut sim, plan);
+        assert_eq!((done.failed.is_some(), crate::sim::is_going(sim.get(&vm_key(0)))), (appears, !appears));
+    }
+}
