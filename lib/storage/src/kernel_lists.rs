@@ -4,13 +4,15 @@
 use rustix::fs::{major, minor};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// Files and folders of the kernel that are read here.
-pub const FACTS: [&str; 5] = ["/proc/locks", "/proc/swaps", "/proc/self/mountinfo", DEVICES, "/sys/devices"];
+pub const FACTS: [&str; 6] =
+    ["/proc/locks", "/proc/swaps", "/proc/self/mountinfo", DEVICES, NAMED_DEVICES, "/sys/devices"];
 /// Folder with a link for each block device, by its number.
 const DEVICES: &str = "/sys/dev/block";
+/// Folder with a link for each block device, by the name that the kernel has given it.
+const NAMED_DEVICES: &str = "/sys/class/block";
 /// Major number of loop devices.
 const LOOP_MAJOR: u32 = 7;
 
@@ -43,7 +45,7 @@ pub fn device_holders(rdev: u64) -> Vec<String> {
 /// Places where a device is mounted, and its use as swap space, as sentences.
 pub(crate) fn mounts_and_swap(rdev: u64) -> Vec<String> {
     let name = name(rdev);
-    let is_mount = |mount: &&Mount| mount.dev == (major(rdev), minor(rdev)) || mount.device() == Some(rdev);
+    let is_mount = |mount: &&Mount| mount.device() == Some(rdev);
     let mounts = mounts();
     let mounted = mounts.iter().filter(is_mount).map(|m| format!("{name} is mounted on {}", m.at.display()));
     let swap = swaps().into_iter().filter(|&swap| swap == rdev).map(|_| format!("{name} is swap space"));
@@ -92,6 +94,27 @@ pub(crate) fn number(folder: &Path) -> Option<u64> {
     Some(rustix::fs::makedev(major, minor))
 }
 
+/// The number of the device that a list of the kernel has by this path. Nodes of this /dev are not looked at: those of a
+/// container have names of their own.
+fn listed_device(path: &Path) -> Option<u64> {
+    let named = |path: &Path| device_named(path, Path::new(NAMED_DEVICES));
+    // A link, as /dev/vg/lv is one, leads to a name of the kernel.
+    named(path).or_else(|| named(&path.canonicalize().ok()?))
+}
+
+/// The number of the device with this name in the /dev of the host. `devices`: the folder of devices by their names.
+fn device_named(path: &Path, devices: &Path) -> Option<u64> {
+    let name = path.strip_prefix("/dev").ok()?.to_str()?;
+    let Some(map) = name.strip_prefix("mapper/") else {
+        // A slash in the name of a device is a '!' in that of its folder.
+        return number(&devices.join(name.replace('/', "!")));
+    };
+    let mut folders = std::fs::read_dir(devices).ok()?.flatten().map(|entry| entry.path());
+    let is_map =
+        |folder: &PathBuf| std::fs::read_to_string(folder.join("dm/name")).is_ok_and(|n| n.trim_end() == map);
+    number(&folders.find(is_map)?)
+}
+
 /// A device and its partitions.
 pub(crate) fn with_partitions(rdev: u64) -> Vec<u64> {
     let entries = std::fs::read_dir(sys_block(rdev)).into_iter().flatten().flatten();
@@ -133,11 +156,13 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    /// The device that was mounted. It is that of a file system that has a number of its own, too, as btrfs has.
+    /// The device that was mounted. A file system has its number, or one of its own with the major number 0, as btrfs has: then
+    /// the source names the device.
     pub(crate) fn device(&self) -> Option<u64> {
-        // The source of another file system is any word.
-        let meta = self.source.is_absolute().then(|| std::fs::metadata(&self.source).ok())??;
-        meta.file_type().is_block_device().then(|| meta.rdev())
+        match self.dev {
+            (0, _) => listed_device(&self.source),
+            (major, minor) => Some(rustix::fs::makedev(major, minor)),
+        }
     }
 }
 
@@ -170,7 +195,7 @@ pub(crate) fn mount(id: u64) -> Option<Mount> {
 fn swaps() -> Vec<u64> {
     let text = std::fs::read("/proc/swaps").unwrap_or_default();
     let paths = text.split(|&b| b == b'\n').skip(1).filter_map(|l| l.split(u8::is_ascii_whitespace).next());
-    paths.filter_map(|p| std::fs::metadata(PathBuf::from(unescape(p))).ok()).map(|m| m.rdev()).collect()
+    paths.filter_map(|path| listed_device(&PathBuf::from(unescape(path)))).collect()
 }
 
 /// Undoes the kernel's `\040` for a space.
@@ -199,6 +224,7 @@ fn unescape(text: &[u8]) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt as _;
 
     #[test]
     fn reads_what_the_kernel_writes() {
@@ -213,6 +239,39 @@ mod tests {
         let mounts = parse_mounts(text);
         let kinds = [51, 52, 53, 54].map(|minor| one_owner_of(&mounts, (0, minor)));
         assert_eq!(kinds, [Some("cifs".into()), Some("fuse.sshfs".into()), None, None]);
+    }
+
+    #[test]
+    fn a_device_is_found_by_the_name_that_the_kernel_has_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        for (device, file, text) in [
+            ("sda1", "dev", "8:1\n"),
+            ("cciss!c0d0", "dev", "104:0\n"),
+            ("dm-0", "dev", "253:0\n"),
+            ("dm-3", "dev", "253:3\n"),
+            ("dm-0/dm", "name", "vg-root\n"),
+            ("dm-3/dm", "name", "vg-home\n"),
+        ] {
+            let place = folder.path().join(device);
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(place.join(file), text).unwrap();
+        }
+        let found =
+            |path: &str| device_named(Path::new(path), folder.path()).map(|rdev| (major(rdev), minor(rdev)));
+        for (path, device) in [
+            ("/dev/sda1", Some((8, 1))),
+            ("/dev/cciss/c0d0", Some((104, 0))),
+            ("/dev/dm-3", Some((253, 3))),
+            ("/dev/mapper/vg-home", Some((253, 3))),
+            ("/dev/mapper/vg", None),
+            ("/dev/root", None),
+            ("/dev", None),
+            ("sda1", None),
+            ("/sda1", None),
+            ("tmpfs", None),
+        ] {
+            assert_eq!(found(path), device, "{path}");
+        }
     }
 
     #[test]

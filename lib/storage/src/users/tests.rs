@@ -41,6 +41,10 @@ fn is_told(path: &Path, guest: &Path, place: &str) {
     drop(lock);
 }
 
+fn run(program: &str, args: &[&Path]) -> bool {
+    Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+}
+
 #[test]
 fn a_guest_is_found_above_and_below_through_any_number_of_devices() {
     let (_folder, path) = file();
@@ -113,9 +117,6 @@ fn a_loop_device_over_a_device_is_not_its_user_and_its_mount_is() {
     assert_eq!(users(&device.0), [None, None]);
     let at = folder.path().join("mounted");
     fs::create_dir(&at).unwrap();
-    let run = |program: &str, args: &[&Path]| {
-        Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
-    };
     if !run("mkfs.ext4", &[Path::new("-q"), &holder.0]) || !run("mount", &[&holder.0, &at]) {
         return eprintln!("skipped: nothing can be mounted here");
     }
@@ -126,6 +127,44 @@ fn a_loop_device_over_a_device_is_not_its_user_and_its_mount_is() {
     assert!(run("umount", &[&at]));
     let mounted = format!("{} is mounted on {}", holder.0.display(), at.display());
     assert_eq!((said, of_file), ([None, Some(mounted)], [None, None]));
+}
+
+/// A container has nodes of its own: that of another device may have the name by which the host has mounted one.
+#[test]
+fn a_node_here_with_the_name_of_a_device_that_the_host_uses_is_another_device() {
+    let (folder, path) = file();
+    let (_other, back) = file();
+    let (Some(disk), Some(used)) = (Loop::over(&path, &[]), Loop::over(&back, &[])) else { return };
+    let (node, at) = (folder.path().join("root"), folder.path().join("mounted"));
+    fs::create_dir(&at).unwrap();
+    let name = |device: &Loop| {
+        let rdev = fs::metadata(&device.0).unwrap().rdev();
+        let [major, minor] = [major(rdev), minor(rdev)].map(|number| PathBuf::from(number.to_string()));
+        let _ = fs::remove_file(&node);
+        run("mknod", &[&node, Path::new("b"), &major, &minor])
+    };
+    // Asserts the users of both while one is used, after the node of the other has taken the name.
+    let are_used = |begin: &[&[&Path]], end: &[&Path], user: Option<String>| {
+        if !name(&used) || !begin.iter().all(|args| run(args[0].to_str().unwrap(), &args[1..])) {
+            return eprintln!("skipped: {begin:?} is not permitted here");
+        }
+        let named = name(&disk);
+        let found = (users(&disk.0), users(&used.0));
+        // The list has the path of the node.
+        assert!(name(&used) && run(end[0].to_str().unwrap(), &end[1..]) && named);
+        assert_eq!(found, ([None, None], [None, user]), "{begin:?}");
+    };
+    let [mount, mkfs, quiet, umount] = ["mount", "mkfs.ext4", "-q", "umount"].map(Path::new);
+    let [kind, tmpfs, mkswap, swapon, swapoff] =
+        ["-t", "tmpfs", "mkswap", "swapon", "swapoff"].map(Path::new);
+    let mounted = format!("{} is mounted on {}", used.0.display(), at.display());
+    let swap = format!("{} is swap space", used.0.display());
+    are_used(&[&[mkfs, quiet, &node], &[mount, &node, &at]], &[umount, &at], Some(mounted.clone()));
+    // A file system with a number of its own, as btrfs has, is known by its source alone.
+    are_used(&[&[mount, kind, tmpfs, &node, &at]], &[umount, &at], None);
+    are_used(&[&[mount, kind, tmpfs, &used.0, &at]], &[umount, &at], Some(mounted));
+    are_used(&[&[mkswap, &node], &[swapon, &node]], &[swapoff, &node], None);
+    are_used(&[&[mkswap, &used.0], &[swapon, &used.0]], &[swapoff, &used.0], Some(swap));
 }
 
 #[test]
