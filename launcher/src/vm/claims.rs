@@ -18,7 +18,7 @@ impl Claims {
         let shown = format!("the disk '{}' ({})", disk.name, path.display());
         match claim_device(path, Access::Reads) {
             Ok(Claim::Taken(file)) => self.0.push(file),
-            // The maps write nothing. Their users were looked for before.
+            // Maps and arrays of the guest's own write nothing. Their users were looked for before.
             Ok(Claim::InUse(by)) if !how.is_start() || is_only_mapped(path).unwrap_or(false) => {
                 tracing::warn!("{shown} cannot be kept from other programs of this host: {by}");
             }

@@ -49,8 +49,9 @@ pub fn claim_device(path: &Path, access: Access) -> io::Result<Claim> {
     }
 }
 
-/// True if maps of the device mapper have the device or its partitions, and nothing else of the kernel. The host makes them by
-/// itself of volume groups and partitions that a guest has made, and they write nothing until they are used.
+/// True if maps of the device mapper, or arrays that wait for their first write, have the device or its partitions, and nothing
+/// else of the kernel. The host makes them by itself of volume groups, partitions and arrays that a guest has made, and they write
+/// nothing until they are used.
 pub fn is_only_mapped(path: &Path) -> io::Result<bool> {
     let rdev = std::fs::metadata(path)?.rdev();
     let uppers: Vec<u64> = with_partitions(rdev).into_iter().flat_map(upper_devices).collect();

@@ -13,6 +13,8 @@ pub const FACTS: [&str; 6] =
 const DEVICES: &str = "/sys/dev/block";
 /// Folder with a link for each block device, by the name that the kernel has given it.
 const NAMED_DEVICES: &str = "/sys/class/block";
+/// States in which an array writes nothing, not even that it runs.
+const PASSIVE_ARRAYS: [&str; 4] = ["clear", "inactive", "readonly", "read-auto"];
 /// Major number of loop devices.
 const LOOP_MAJOR: u32 = 7;
 
@@ -67,9 +69,16 @@ pub(crate) fn upper_devices(rdev: u64) -> Vec<u64> {
     holders.into_iter().flatten().flatten().filter_map(|holder| number(&holder.path())).collect()
 }
 
-/// True for a device of the device mapper. Such a map writes nothing by itself.
+/// True for a device that writes nothing below it until it is used: a map of the device mapper, and an array that waits for its
+/// first write, as udev starts each one that it finds, or does not run.
 pub(crate) fn is_mapped(rdev: u64) -> bool {
-    sys_block(rdev).join("dm").exists()
+    is_passive(&sys_block(rdev))
+}
+
+/// `folder`: that of the device in /sys.
+fn is_passive(folder: &Path) -> bool {
+    let array = std::fs::read_to_string(folder.join("md/array_state")).unwrap_or_default();
+    folder.join("dm").exists() || PASSIVE_ARRAYS.contains(&array.trim())
 }
 
 /// The folder of a block device in /sys.
@@ -272,6 +281,32 @@ mod tests {
         ] {
             assert_eq!(found(path), device, "{path}");
         }
+    }
+
+    #[test]
+    fn a_map_and_an_array_that_waits_for_its_first_write_write_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        assert!(!is_passive(folder), "a device of neither kind");
+        std::fs::create_dir(folder.join("md")).unwrap();
+        assert!(!is_passive(folder), "an array of unknown state");
+        for (state, passive) in [
+            ("clear", true),
+            ("inactive", true),
+            ("readonly", true),
+            ("read-auto", true),
+            ("suspended", false),
+            ("clean", false),
+            ("active", false),
+            ("write-pending", false),
+            ("active-idle", false),
+            ("broken", false),
+        ] {
+            std::fs::write(folder.join("md/array_state"), format!("{state}\n")).unwrap();
+            assert_eq!(is_passive(folder), passive, "{state}");
+        }
+        std::fs::create_dir(folder.join("dm")).unwrap();
+        assert!(is_passive(folder), "a map");
     }
 
     #[test]

@@ -17,7 +17,8 @@
 //! | a writer | the same, every other lock of a range, a mount, swap space, RAID, a loop device that is attached to a file |
 //!
 //! A lock that goes within half a second does not count, nor one of this process or its parent. A loop device over a device,
-//! and a map of the device mapper, write nothing by themselves: their own users count. Not found are: the lock of a device's
+//! a map of the device mapper, and an array that waits for its first write (as udev starts those that guests have made), write
+//! nothing by themselves: their own users count. Not found are: the lock of a device's
 //! node in another /dev (a container's own), a `flock` of a process that this one cannot see (another PID namespace),
 //! a loop device attached by a path of another mount namespace, and users on another host. On btrfs a file and its snapshot in another
 //! subvolume may have one number in the list of locks: below or above a device, one counts as the other.
