@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tests::loop_device::{Loop, Partitions};
-use tests::qemu_lock::{WRITES, qemu_lock};
+use tests::qemu_lock::{FORBIDS_WRITES, READS, WRITES, qemu_lock};
 
 const SIZE: u64 = 16 << 20;
 
@@ -164,6 +164,19 @@ fn a_guest_that_has_the_bytes_under_another_name_is_in_the_way() {
     place.start("first", &own(), block(&device.0)).unwrap();
     drop((holder, device));
     place.start("first", &own(), raw(&file)).unwrap();
+}
+
+/// Its VM has the disk read-only and shareable.
+#[test]
+fn a_guest_that_reads_and_permits_writers_is_in_the_way_of_none() {
+    let place = Place::new();
+    let file = place.file("disk.img");
+    let guest = qemu_lock(&file, READS);
+    place.start("first", &own(), raw(&file)).unwrap();
+    let forbids = qemu_lock(&file, FORBIDS_WRITES);
+    place.is_busy(&own(), raw(&file), "a running QEMU permits no other program to write to it");
+    place.start("first", &read_only(), raw(&file)).unwrap();
+    drop((guest, forbids));
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::path::Path;
 pub const READS: u64 = 100;
 /// Offset of the lock of a QEMU that writes.
 pub const WRITES: u64 = 101;
+/// Offset of the lock of a QEMU that permits no other program to write.
+pub const FORBIDS_WRITES: u64 = 201;
 
 /// An open file with the lock of a permission. It holds the lock as QEMU does: by the open file, and shared.
 #[allow(unsafe_code)]

@@ -328,7 +328,7 @@ impl Preparing<'_> {
         }
         // A disk that is missing is reported where it is opened.
         let Ok(storage) = Storage::of_path(path) else { return Ok(()) };
-        let access = if we_write { Access::Writes } else { Access::Reads };
+        let access = if we_write { Access::GuestWrites } else { Access::Reads };
         let busy = |how: &str| {
             let what = format!("the disk '{}' ({}) is {how}", disk.name, path.display());
             Err(Error::new(ErrorKind::Busy, what))

@@ -28,7 +28,7 @@ pub enum Claim {
 pub fn claim_device(path: &Path, access: Access) -> io::Result<Claim> {
     let rdev = std::fs::metadata(path)?.rdev();
     let patience = Instant::now() + PATIENCE;
-    let writes = access == Access::Writes;
+    let writes = access != Access::Reads;
     let mut options = OpenOptions::new();
     options.read(true).write(writes).custom_flags(OFlags::EXCL.bits() as i32);
     loop {

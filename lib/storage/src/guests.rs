@@ -1,9 +1,10 @@
 //! Finds the QEMU process that uses a disk, by its open files. QEMU itself locks its images; this finds the name of its VM.
 
+use crate::lock_list::of_open_file;
 use crate::parts::{Location, Storage};
-use crate::users::{Access, Name};
+use crate::users::{Access, Name, permits_writers};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A process that uses a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +30,9 @@ impl std::fmt::Display for Guest {
 }
 
 impl Storage {
-    /// A QEMU process whose use of these bytes conflicts with ours, by whichever name: any that has them open if we write,
-    /// one that writes if we only read. `own`: our own VM, which a new launcher takes over. Processes that this user may not
-    /// inspect are skipped.
+    /// A QEMU process whose use of these bytes conflicts with ours, by whichever name: any that has them open if we write, one
+    /// that writes if we only read. For a guest that writes, one that reads and permits writers is left out. `own`: our own VM,
+    /// which a new launcher takes over. Processes that this user may not inspect are skipped.
     pub fn guest(&self, access: Access, own: &str) -> Option<Guest> {
         let names = self.names();
         for entry in fs::read_dir("/proc").ok()?.flatten() {
@@ -59,14 +60,22 @@ fn opened<'a>(process: &Path, names: &'a [Name], access: Access) -> Option<&'a N
         // Two device nodes of one block device are one disk.
         let location = Location::of(&fs::metadata(&file).ok()?);
         let name = names.iter().find(|name| name.location == location)?;
-        (access == Access::Writes || writes(process, &file)).then_some(name)
+        let info = process.join("fdinfo").join(file.file_name()?);
+        is_in_the_way(access, &fs::read_to_string(info).unwrap_or_default()).then_some(name)
     })
 }
 
-fn writes(process: &Path, fd: &Path) -> bool {
-    let info: PathBuf = process.join("fdinfo").join(fd.file_name().unwrap_or_default());
-    let Ok(text) = fs::read_to_string(info) else { return false };
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+/// `info`: the text about the open file in /proc. An unknown use is in the way of a writer.
+fn is_in_the_way(access: Access, info: &str) -> bool {
+    match access {
+        Access::Reads => writes(info),
+        Access::GuestWrites => writes(info) || !permits_writers(&of_open_file(info)),
+        Access::Writes => true,
+    }
+}
+
+fn writes(info: &str) -> bool {
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 0o3 != 0)
 }
 

@@ -3,6 +3,7 @@
 use rustix::process::{Pid, test_kill_process};
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::ops::RangeInclusive;
 
 /// More bytes than one read of the list returns.
 const MOST_AT_ONCE: usize = 64 << 10;
@@ -34,6 +35,11 @@ impl HeldLock {
         (self.first..=self.last).contains(&byte)
     }
 
+    /// True if all of the lock lies in the range.
+    pub(crate) fn lies_in(&self, bytes: &RangeInclusive<u64>) -> bool {
+        bytes.contains(&self.first) && bytes.contains(&self.last)
+    }
+
     /// True if the process that took the lock is another one that lives: neither this one nor its parent, which may be
     /// the program `flock` or `udevadm lock`. A process that has ended has left the lock to those that it started.
     pub(crate) fn is_of_another_process(&self) -> bool {
@@ -57,6 +63,11 @@ pub(crate) fn read() -> Vec<HeldLock> {
         text.extend(read_once().map(|(text, _)| text).unwrap_or_default());
     }
     String::from_utf8_lossy(&text).lines().filter_map(parse).collect()
+}
+
+/// The locks that an open file holds, of its text in /proc/PID/fdinfo.
+pub(crate) fn of_open_file(info: &str) -> Vec<HeldLock> {
+    info.lines().filter_map(|line| parse(line.strip_prefix("lock:")?)).collect()
 }
 
 /// The list, and the number of reads that it took.
@@ -108,6 +119,8 @@ mod tests {
         let inode = Inode { dev: (254, 0), ino: 12 };
         let read = HeldLock { inode, is_flock: false, is_exclusive: false, pid: None, first: 100, last: 101 };
         assert_eq!(lock, read);
+        let info = "pos:\t0\nflags:\t02100000\nlock:\t1: OFDLCK ADVISORY  READ -1 fe:00:12 100 101\n";
+        assert_eq!(of_open_file(info), [read]);
         assert!(lock.covers(101) && !lock.covers(103));
         let lock = parse("2: FLOCK  ADVISORY  WRITE 644 fe:00:12 0 EOF").unwrap();
         let flock =

@@ -14,7 +14,8 @@
 //! | access | in its way |
 //! |---|---|
 //! | a reader | a QEMU that writes (its lock of the write or resize permission), a program that has locked the disk for itself with `flock` |
-//! | a writer | the same, every other lock of a range, a mount, swap space, RAID, a loop device that is attached to a file |
+//! | a guest that writes | the same, a QEMU that shares the disk with no writer, a lock of a range that is none of QEMU's, a mount, swap space, RAID, a loop device that is attached to a file |
+//! | another writer | the same, and every other lock of a range |
 //!
 //! A lock that goes within half a second does not count, nor one of this process or its parent. A loop device over a device,
 //! a map of the device mapper, and an array that waits for its first write (as udev starts those that guests have made), write
@@ -32,6 +33,7 @@ use crate::lock_list::{self, HeldLock, Inode};
 use crate::parts::{Location, Part, Storage};
 use rustix::fs::{major, minor};
 use std::fs;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -40,10 +42,18 @@ use std::time::Instant;
 /// on; write is the second, resize the fourth.
 pub const QEMU_WRITES: [u64; 2] = [101, 103];
 
+/// Offset of the lock of a QEMU that permits no other program to write.
+const QEMU_FORBIDS_WRITES: u64 = 201;
+/// Offsets of all locks of QEMU: the permissions that it uses, and those that it does not share.
+const QEMU_LOCKS: [RangeInclusive<u64>; 2] = [100..=104, 200..=204];
+
 /// The use of a disk that is intended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Reads,
+    /// A guest that writes. As for QEMU, a QEMU that reads and permits writers (`shareable`) is not in its way.
+    GuestWrites,
+    /// A program that writes without QEMU's locks.
     Writes,
 }
 
@@ -70,7 +80,7 @@ impl Storage {
     pub fn user(&self, access: Access) -> Option<String> {
         let names = self.names();
         let kernel =
-            (access == Access::Writes).then(|| names.iter().find_map(|name| self.used_by_kernel(name)));
+            (access != Access::Reads).then(|| names.iter().find_map(|name| self.used_by_kernel(name)));
         if let Some(user) = kernel.flatten() {
             return Some(user);
         }
@@ -196,7 +206,25 @@ fn conflict(lock: &HeldLock, access: Access) -> Option<String> {
     if QEMU_WRITES.iter().any(|&byte| lock.covers(byte)) {
         return Some("a running QEMU writes to".to_owned());
     }
-    (access == Access::Writes).then(|| "a running QEMU or another process has opened and locked".to_owned())
+    let is_in_the_way = match access {
+        Access::Reads => false,
+        Access::GuestWrites if lock.covers(QEMU_FORBIDS_WRITES) => {
+            return Some("a running QEMU permits no other program to write to".to_owned());
+        }
+        Access::GuestWrites => !is_of_qemu(lock),
+        Access::Writes => true,
+    };
+    is_in_the_way.then(|| "a running QEMU or another process has opened and locked".to_owned())
+}
+
+/// True for a lock of QEMU's bytes alone.
+fn is_of_qemu(lock: &HeldLock) -> bool {
+    QEMU_LOCKS.iter().any(|bytes| lock.lies_in(bytes))
+}
+
+/// True if these locks of one open file are those of a QEMU that has it open, and permits other programs to write.
+pub(crate) fn permits_writers(locks: &[HeldLock]) -> bool {
+    locks.iter().any(is_of_qemu) && !locks.iter().any(|lock| conflict(lock, Access::GuestWrites).is_some())
 }
 
 /// The devices directly above a location.

@@ -2,9 +2,10 @@
 
 use super::*;
 use ::tests::loop_device::{Loop, Partitions};
-use ::tests::qemu_lock::{READS, WRITES, qemu_lock};
+use ::tests::qemu_lock::{FORBIDS_WRITES, READS, WRITES, qemu_lock};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const SIZE: u64 = 16 << 20;
@@ -106,6 +107,94 @@ fn a_guest_beside_a_storage_is_not_its_user() {
     assert_eq!(users(&low.0), [None, None]);
     assert_eq!(user(&path, Access::Reads), None);
     drop(lock);
+}
+
+#[test]
+fn a_guest_that_writes_is_stopped_by_the_locks_that_stop_its_qemu_and_by_other_programs() {
+    let (_folder, path) = file();
+    let reads = qemu_lock(&path, READS);
+    assert_eq!(user(&path, Access::GuestWrites), None, "a reader that permits writers");
+    assert!(user(&path, Access::Writes).is_some(), "a conversion");
+    let [writes, forbids, locked] =
+        ["writes to", "permits no other program to write to", "or another process has opened and locked"];
+    for (byte, why) in [
+        (WRITES, Some(writes)),
+        (103, Some(writes)),
+        (FORBIDS_WRITES, Some(forbids)),
+        (0, Some(locked)),
+        (99, Some(locked)),
+        (105, Some(locked)),
+        (199, Some(locked)),
+        (205, Some(locked)),
+        (104, None),
+        (203, None),
+    ] {
+        let lock = qemu_lock(&path, byte);
+        let said = user(&path, Access::GuestWrites);
+        assert_eq!(said, why.map(|why| format!("a running QEMU {why} it")), "byte {byte}");
+        drop(lock);
+    }
+    drop(reads);
+}
+
+#[test]
+fn a_guest_that_writes_is_judged_as_its_qemu_judges_it() {
+    if qemu().arg("--version").output().is_err() {
+        return eprintln!("skipped: no {QEMU}");
+    }
+    let (_folder, path) = file();
+    let storage = Storage::of_path(&path).unwrap();
+    for (reads_only, shares) in [(true, true), (true, false), (false, true), (false, false)] {
+        let first = Qemu::with(&path, reads_only, shares).unwrap();
+        let user = storage.user(Access::GuestWrites);
+        let guest = storage.guest(Access::GuestWrites, "another");
+        let starts = Qemu::with(&path, false, false).is_some();
+        let case = format!("read-only: {reads_only}, shared: {shares}: {user:?}, {guest:?}");
+        assert_eq!(starts, reads_only && shares, "QEMU itself: {case}");
+        assert_eq!([user.is_none(), guest.is_none()], [starts; 2], "{case}");
+        assert!(storage.guest(Access::Writes, "another").is_some(), "{case}");
+        drop(first);
+    }
+}
+
+const QEMU: &str = match cfg!(target_arch = "x86_64") {
+    true => "qemu-system-x86_64",
+    false => "qemu-system-aarch64",
+};
+const MACHINE: &str = if cfg!(target_arch = "x86_64") { "q35" } else { "virt" };
+
+fn qemu() -> Command {
+    Command::new(QEMU)
+}
+
+/// A QEMU with a disk, whose guest does not run. It ends with the value.
+struct Qemu(Child);
+
+impl Qemu {
+    /// `None` if it refuses the disk.
+    fn with(path: &Path, reads_only: bool, shares: bool) -> Option<Qemu> {
+        let on = |on: bool| if on { "on" } else { "off" };
+        let disk =
+            format!("driver=file,filename={},node-name=disk,read-only={}", path.display(), on(reads_only));
+        let device = format!("virtio-blk-pci,drive=disk,share-rw={}", on(shares));
+        let mut command = qemu();
+        command.args(["-machine", MACHINE, "-S", "-nodefaults", "-display", "none", "-qmp", "stdio"]);
+        command.args(["-blockdev", &disk, "-device", &device]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut qemu = Qemu(command.spawn().unwrap());
+        // One that refuses the disk has ended.
+        let _ = writeln!(qemu.0.stdin.as_mut().unwrap(), r#"{{"execute": "qmp_capabilities"}}"#);
+        let answers = BufReader::new(qemu.0.stdout.take().unwrap()).lines();
+        // It answers when it has its devices.
+        answers.map_while(Result::ok).any(|line| line.contains(r#""return""#)).then_some(qemu)
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
 }
 
 /// The kubelet attaches a loop device to each block volume, to hold it.
