@@ -5,7 +5,7 @@ use super::handle::CurrentVm;
 use super::keep;
 use super::kernel_boot;
 use super::life::Standing;
-use super::prepare::{PrepareMode, media, prepare};
+use super::prepare::{PrepareMode, inserted_media, prepare};
 use crate::console::Give;
 use crate::domain;
 use crate::domain::host::{DiskLocation, Host};
@@ -236,7 +236,9 @@ fn change_media(
     let invalid = |why: String| crate::hypervisor::Error::new(ErrorKind::Invalid, doing(), why);
     let place = match wanted {
         // They existed when the request was queued.
-        Some((path, format)) => media(path, format).map_err(|e| invalid(e.chain()))?,
+        Some((path, format)) => {
+            inserted_media(&known.machine, disk, path, format).map_err(|e| invalid(e.chain()))?
+        }
         None => DiskLocation::Nothing,
     };
     let host =

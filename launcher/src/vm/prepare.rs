@@ -223,7 +223,7 @@ impl Preparing<'_> {
             Source::Block { path } => Layer::device(path),
             Source::Folder { .. } | Source::Absent => return Err(wrong_source(disk, "a disk image")),
         };
-        self.check_unused(disk, &base.path, false)?;
+        self.check_unused(disk, &base.path, Access::Reads)?;
         // A CD-ROM is read-only, so it needs no overlay; references of its image are checked all the same.
         if matches!(disk.target, Target::CdRom { .. }) {
             return match base.medium {
@@ -247,7 +247,7 @@ impl Preparing<'_> {
         match source {
             Source::Image { .. } => self.overlay_disk(disk, source),
             Source::File { path, format, preallocated } => {
-                self.check_unused(disk, path, !disk.readonly)?;
+                self.check_unused(disk, path, access_of(disk))?;
                 // A qcow2 image with a backing file that was added later would let its guest read any file of
                 // the launcher.
                 overlay::virtual_size(path, *format)?;
@@ -255,7 +255,7 @@ impl Preparing<'_> {
                 Ok(DiskLocation::Layers(layers))
             }
             Source::Block { path } => {
-                self.check_unused(disk, path, !disk.readonly)?;
+                self.check_unused(disk, path, access_of(disk))?;
                 let layers = device(path)?;
                 if !disk.readonly && !is_shared(disk) {
                     self.claims.take(disk, path, self.how)?;
@@ -321,26 +321,8 @@ impl Preparing<'_> {
         Ok(DiskLocation::Layers(file(path, Format::Raw)))
     }
 
-    /// Checks that no other VM uses the bytes of the disk, by whichever name, and at a start, that nothing else does.
-    fn check_unused(&self, disk: &Disk, path: &Path, we_write: bool) -> Result<()> {
-        if is_shared(disk) {
-            return Ok(());
-        }
-        // A disk that is missing is reported where it is opened.
-        let Ok(storage) = Storage::of_path(path) else { return Ok(()) };
-        let access = if we_write { Access::GuestWrites } else { Access::Reads };
-        let busy = |how: &str| {
-            let what = format!("the disk '{}' ({}) is {how}", disk.name, path.display());
-            Err(Error::new(ErrorKind::Busy, what))
-        };
-        if let Some(guest) = storage.guest(access, &self.machine.domain_name()) {
-            return busy(&format!("used by {guest}; stop it first"));
-        }
-        // The locks of a VM that runs are its own.
-        match self.how.is_start().then(|| storage.user(access)).flatten() {
-            Some(user) => busy(&format!("in use: {user}; end that first")),
-            None => Ok(()),
-        }
+    fn check_unused(&self, disk: &Disk, path: &Path, access: Access) -> Result<()> {
+        check_unused(self.machine, disk, path, access, self.how.is_start())
     }
 
     fn efi(&mut self) -> Option<Efi> {
@@ -430,10 +412,43 @@ impl Preparing<'_> {
     }
 }
 
-/// Location of media that are inserted while the VM runs.
+/// Location of media that are to be read.
 pub fn media(path: &Path, format: Format) -> Result<DiskLocation> {
     overlay::virtual_size(path, format)?;
     Ok(DiskLocation::Layers(file(path.to_owned(), format)))
+}
+
+/// Location of media that are inserted while the VM runs, if nothing writes to them.
+pub fn inserted_media(machine: &Machine, disk: &str, path: &Path, format: Format) -> Result<DiskLocation> {
+    if let Some(disk) = machine.disks.iter().find(|one| one.name == disk) {
+        check_unused(machine, disk, path, Access::Reads, true)?;
+    }
+    media(path, format)
+}
+
+/// Checks that no other VM uses the bytes of the disk, by whichever name, and if it is new to the VM, that nothing else does.
+fn check_unused(machine: &Machine, disk: &Disk, path: &Path, access: Access, is_new: bool) -> Result<()> {
+    if is_shared(disk) {
+        return Ok(());
+    }
+    // A disk that is missing is reported where it is opened.
+    let Ok(storage) = Storage::of_path(path) else { return Ok(()) };
+    let busy = |how: &str| {
+        let what = format!("the disk '{}' ({}) is {how}", disk.name, path.display());
+        Err(Error::new(ErrorKind::Busy, what))
+    };
+    if let Some(guest) = storage.guest(access, &machine.domain_name()) {
+        return busy(&format!("used by {guest}; stop it first"));
+    }
+    // The locks of a VM that runs are its own.
+    match is_new.then(|| storage.user(access)).flatten() {
+        Some(user) => busy(&format!("in use: {user}; end that first")),
+        None => Ok(()),
+    }
+}
+
+fn access_of(disk: &Disk) -> Access {
+    if disk.readonly { Access::Reads } else { Access::GuestWrites }
 }
 
 /// True if other VMs may write to the disk at the same time.

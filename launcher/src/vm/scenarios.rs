@@ -267,6 +267,32 @@ fn media_are_changed_only_in_a_cdrom() {
 }
 
 #[test]
+fn media_that_another_guest_writes_to_are_not_inserted() {
+    play(async {
+        let scene = Scene::running().await;
+        let path = scene.folder.path().join("new.iso");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let insert =
+            Request::Insert { disk: "cd".into(), path: path.clone(), format: api::launcher::Format::Raw };
+        let guest = ::tests::qemu_lock::qemu_lock(&path, ::tests::qemu_lock::WRITES);
+        assert_eq!(scene.ask(insert.clone()).await, Answer::Queued);
+        let state = scene.until(|state| state.message.is_some()).await;
+        let why = format!(
+            "the disk 'cd' ({}) is in use: a running QEMU writes to it; end that first",
+            path.display()
+        );
+        assert!(state.message.as_ref().is_some_and(|said| said.contains(&why)), "{state:?}");
+        let changes = |scene: &Scene| scene.said().matches("change_media").count();
+        assert_eq!(changes(&scene), 0);
+        drop(guest);
+        assert_eq!(scene.ask(insert).await, Answer::Queued);
+        assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Paused).await;
+        assert_eq!(changes(&scene), 1);
+    });
+}
+
+#[test]
 fn links_go_down_and_up_where_there_are_taps() {
     play(async {
         let scene = Scene::new();
