@@ -5,11 +5,12 @@
 
 use api::launcher::{Format, Resolved, Source};
 use api::machine::Machine;
+use launcher::domain::host::Host;
 use launcher::error::{Error, ErrorKind};
 use launcher::hooks::Hooks;
 use launcher::root::Root;
 use launcher::vm::claims::Claims;
-use launcher::vm::prepare::{PrepareMode, prepare};
+use launcher::vm::prepare::{PrepareMode, check_alone, prepare};
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -47,6 +48,16 @@ impl Place {
         source: Source,
         how: PrepareMode<'_>,
     ) -> Result<Claims, Error> {
+        self.prepared(name, disk, source, how).map(|(_, _, claims)| claims)
+    }
+
+    fn prepared(
+        &self,
+        name: &str,
+        disk: &Value,
+        source: Source,
+        how: PrepareMode<'_>,
+    ) -> Result<(Machine, Host, Claims), Error> {
         let mut data = json!({"name": "data", "disk": {"bus": "virtio"}});
         data.as_object_mut().unwrap().extend(disk.as_object().unwrap().clone());
         let vmi = json!({
@@ -63,7 +74,8 @@ impl Place {
         let machine = Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap();
         let root = Root::open(&self.0.path().join("root").join(name), self.0.path()).unwrap();
         let resolved = Resolved { volumes: [("data".to_owned(), source)].into(), ..Resolved::default() };
-        prepare(&machine, &resolved, &root, how).map(|(_, claims)| claims)
+        let (host, claims) = prepare(&machine, &resolved, &root, how)?;
+        Ok((machine, host, claims))
     }
 
     fn is_busy(&self, disk: &Value, source: Source, why: &str) {
@@ -197,4 +209,25 @@ fn a_file_that_another_program_writes_is_given_to_no_guest() {
     program.kill().unwrap();
     program.wait().unwrap();
     place.start("other", &own(), raw(&file)).unwrap();
+}
+
+/// Both were prepared before one of them had its QEMU.
+#[test]
+fn a_guest_that_starts_at_the_same_moment_is_seen_by_the_other_one() {
+    let place = Place::new();
+    let Some(device) = Loop::over(&place.file("back"), &[]) else { return };
+    let start = PrepareMode::Start(&Hooks::default());
+    let (machine, host, _claims) = place.prepared("first", &own(), block(&device.0), start).unwrap();
+    check_alone(&machine, &host).unwrap();
+    let qemu = place.0.path().join("qemu-system-x");
+    fs::copy("/bin/sleep", &qemu).unwrap();
+    let disk = File::options().read(true).write(true).open(place.0.path().join("back")).unwrap();
+    let mut other = Command::new(&qemu).arg("60").stdin(disk).spawn().unwrap();
+    let said = check_alone(&machine, &host).unwrap_err();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(said.kind(), ErrorKind::Busy);
+    let whole = said.chain();
+    assert!(whole.contains(&format!("used by the QEMU process {}", other.id())), "{whole}");
+    check_alone(&machine, &host).unwrap();
 }

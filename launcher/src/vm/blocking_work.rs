@@ -5,7 +5,7 @@ use super::handle::CurrentVm;
 use super::keep;
 use super::kernel_boot;
 use super::life::Standing;
-use super::prepare::{PrepareMode, inserted_media, prepare};
+use super::prepare::{PrepareMode, check_alone, inserted_media, prepare};
 use crate::console::Give;
 use crate::domain;
 use crate::domain::host::{DiskLocation, Host};
@@ -97,6 +97,10 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
         }
         let go = || {
             hypervisor.start(&known.name)?;
+            let used = |e: crate::error::Error| {
+                crate::hypervisor::Error::new(ErrorKind::Busy, format!("start {}", known.name), e.chain())
+            };
+            check_alone(&known.machine, &host).map_err(used)?;
             listen(hypervisor, &known.name, lines)?;
             if !known.machine.start_paused {
                 hypervisor.resume(&known.name)?;

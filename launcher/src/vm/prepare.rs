@@ -447,6 +447,21 @@ fn check_unused(machine: &Machine, disk: &Disk, path: &Path, access: Access, is_
     }
 }
 
+/// Checks the disks of a VM whose QEMU has them open, and whose guest has not begun: of two VMs that start at once each was
+/// prepared before the other had its QEMU, and one at least sees the other now.
+pub fn check_alone(machine: &Machine, host: &Host) -> Result<()> {
+    for disk in &machine.disks {
+        let Some(DiskLocation::Layers(layers)) = host.disks.get(&disk.name) else { continue };
+        // An overlay is the VM's own.
+        let (given, access) = match layers.below.first() {
+            Some(base) => (base, Access::Reads),
+            None => (&layers.top, access_of(disk)),
+        };
+        check_unused(machine, disk, &given.path, access, false)?;
+    }
+    Ok(())
+}
+
 fn access_of(disk: &Disk) -> Access {
     if disk.readonly { Access::Reads } else { Access::GuestWrites }
 }
