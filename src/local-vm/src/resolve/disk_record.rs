@@ -3,11 +3,16 @@
 //! ```text
 //!  disk.img   disk.json   importing
 //!     –           –           –       no disk yet
-//!     –           –           x       an import in progress, or one that was interrupted
-//!     x           –           x       the same, at its very end: the disk has no data of a guest, and is imported anew
+//!     –           x           –       the same: an earlier version was ended while it removed the disk
+//!     –           –           x       an import in progress, or one that was interrupted, or a removal
+//!     x           –           x       the same: the disk has no data of a guest that is wanted, and is imported anew
+//!     x           x           x       a complete disk: its import was ended before it removed the mark
 //!     x           x           –       a complete disk, with the data of its guest
 //!     x           –           –       a disk that lost its record: refused, since an import would replace it
 //! ```
+//!
+//! A record beside a mark is that of the marked import: `begin` removes an older one durably before it writes the mark.
+//! A removal makes the record the mark, by one rename, before it removes the disk.
 //!
 //! Every other error about these files is reported, too. An error that passed for a missing record would begin an import
 //! over the data of a guest.
@@ -18,7 +23,8 @@ use crate::record::{now, write_whole};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use storage::publish::sync_folder;
 
 /// Name of the disk in its folder.
 pub(crate) const DISK: &str = "disk.img";
@@ -73,10 +79,15 @@ impl DiskRecord {
         Ok(Some(record).filter(|_| has_disk))
     }
 
-    /// Marks the folder before an import writes to it.
+    /// Marks the folder before an import writes to it. A record that is found then is of a disk that is gone; with the
+    /// disk of this import, it would pass for a complete one.
     pub(super) fn begin(folder: &Path) -> Result<()> {
+        let record = folder.join(RECORD);
+        gone(fs::remove_file(&record)).map_err(cannot_remove(&record))?;
+        durable(folder)?;
         let path = folder.join(IMPORTING);
-        fs::write(&path, []).map_err(|e| Error::io(format!("cannot write {}", path.display()), e))
+        fs::write(&path, []).map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
+        durable(folder)
     }
 
     /// Writes the record of a complete disk.
@@ -90,16 +101,41 @@ impl DiskRecord {
     /// Removes the mark of an import: from now on a missing record is an error.
     pub(super) fn end(folder: &Path) -> Result<()> {
         let path = folder.join(IMPORTING);
-        gone(fs::remove_file(&path)).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
+        gone(fs::remove_file(&path)).map_err(cannot_remove(&path))
     }
 
-    /// Removes a disk with its record. The disk goes first: one without a record would be refused.
+    /// Removes a disk with its record. If it is interrupted, the folder has the disk as it was, or an unfinished one, or
+    /// none.
     pub(crate) fn remove(folder: &Path) -> Result<()> {
-        let cannot = |path: PathBuf| move |e| Error::io(format!("cannot remove {}", path.display()), e);
+        DiskRecord::revoke(folder)?;
+        durable(folder)?;
         let disk = folder.join(DISK);
-        gone(fs::remove_file(&disk)).map_err(cannot(disk))?;
-        fs::remove_dir_all(folder).map_err(cannot(folder.to_owned()))
+        gone(fs::remove_file(&disk)).map_err(cannot_remove(&disk))?;
+        durable(folder)?;
+        fs::remove_dir_all(folder).map_err(cannot_remove(folder))
     }
+
+    /// Makes the record the mark of an import: the disk is not a complete one from now on. A rename needs no room on a
+    /// full file system.
+    fn revoke(folder: &Path) -> Result<()> {
+        let record = folder.join(RECORD);
+        if fs::symlink_metadata(&record).is_ok_and(|facts| facts.is_dir()) {
+            return fs::remove_dir_all(&record).map_err(cannot_remove(&record));
+        }
+        gone(fs::rename(&record, folder.join(IMPORTING))).map_err(cannot_remove(&record))
+    }
+}
+
+/// Syncs the names in a folder.
+fn durable(folder: &Path) -> Result<()> {
+    let cannot = |e| Error::io(format!("cannot sync {}", folder.display()), e);
+    let open = fs::File::open(folder).map_err(cannot)?;
+    sync_folder(&open).map_err(|e| cannot(e.into()))
+}
+
+fn cannot_remove(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let what = format!("cannot remove {}", path.display());
+    |e| Error::io(what, e)
 }
 
 /// True if a path leads to something. A link that leads nowhere is an error: its disk is kept on storage that is not
@@ -172,6 +208,47 @@ mod tests {
         assert_eq!(DiskRecord::find(own.path()).unwrap(), Some(record));
         fs::remove_file(own.path().join(RECORD)).unwrap();
         assert_eq!(DiskRecord::find(own.path()).unwrap_err().kind(), ErrorKind::Refused);
+    }
+
+    /// An earlier version, or a kill, may have left the record of a disk that is gone.
+    #[test]
+    fn an_unfinished_disk_does_not_pass_for_the_one_of_an_older_record() {
+        let own = folder(&[(RECORD, OWN)]);
+        DiskRecord::begin(own.path()).unwrap();
+        fs::write(own.path().join(DISK), "another source").unwrap();
+        assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
+    }
+
+    /// A folder under the name of the disk stops the removal there.
+    #[test]
+    fn a_disk_whose_removal_was_interrupted_is_unfinished() {
+        let own = folder(&[(DISK, "data"), (RECORD, OWN), ("lock", "")]);
+        DiskRecord::revoke(own.path()).unwrap();
+        assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
+        assert_eq!(fs::read(own.path().join(DISK)).unwrap(), b"data");
+        fs::remove_file(own.path().join(DISK)).unwrap();
+        assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
+        DiskRecord::begin(own.path()).unwrap();
+        fs::write(own.path().join(DISK), "another source").unwrap();
+        assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
+
+        let stuck = folder(&[(RECORD, OWN)]);
+        fs::create_dir(stuck.path().join(DISK)).unwrap();
+        DiskRecord::remove(stuck.path()).unwrap_err();
+        assert_eq!(DiskRecord::find(stuck.path()).unwrap(), None, "the record went first");
+    }
+
+    #[test]
+    fn a_disk_is_removed_whatever_its_record_is() {
+        for files in [&[(DISK, "x"), (RECORD, OWN)][..], &[(DISK, "x")], &[(DISK, "x"), (IMPORTING, "")]] {
+            let own = folder(files);
+            DiskRecord::remove(own.path()).unwrap();
+            assert!(!own.path().exists());
+        }
+        let own = folder(&[(DISK, "x"), (IMPORTING, "")]);
+        fs::create_dir(own.path().join(RECORD)).unwrap();
+        DiskRecord::remove(own.path()).unwrap();
+        assert!(!own.path().exists());
     }
 
     /// Each of them passed for a missing disk once, and the next run imported a new one over it.
