@@ -14,8 +14,7 @@
 //! (`cp`, `qemu-img convert`) keeps both, and is noticed by its size.
 
 use crate::error::{Error, Result};
-use crate::place::Home;
-use crate::record::{Record, Vm};
+use crate::record::Record;
 use api::launcher::{Format, Source};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,12 +59,23 @@ impl HostFile {
         }
     }
 
-    fn is_unchanged(&self, now: &HostFile) -> bool {
-        self.id.may_be(&now.id) && self.size == now.size
+    /// True if this may be the same file, whatever its size is now.
+    pub(crate) fn is_same(&self, now: &HostFile) -> bool {
+        self.id.may_be(&now.id)
+    }
+
+    /// True if this may be the same file, and has its size.
+    pub(crate) fn is_unchanged(&self, now: &HostFile) -> bool {
+        self.is_same(now) && self.size == now.size
     }
 }
 
 impl HostDisk {
+    /// The file, if it is a raw disk.
+    pub(crate) fn raw_file(&self) -> Option<&HostFile> {
+        Some(&self.file).filter(|_| self.format == Format::Raw)
+    }
+
     /// Format of the file at `path`, which is `now` there. `judge` tells it by the first bytes.
     fn format_of(
         &self,
@@ -73,7 +83,7 @@ impl HostDisk {
         now: &HostFile,
         judge: impl FnOnce(&Path) -> Result<Format>,
     ) -> Result<Format> {
-        let is_same = self.file.id.may_be(&now.id);
+        let is_same = self.file.is_same(now);
         match self.format {
             Format::Raw if self.file.is_unchanged(now) => Ok(Format::Raw),
             Format::Raw => match judge(path)? {
@@ -106,14 +116,19 @@ impl HostDisk {
     }
 }
 
+/// Paths of the hostDisks of a VMI, each with its volume.
+pub(crate) fn paths(vmi: &serde_json::Value) -> impl Iterator<Item = (&str, PathBuf)> {
+    let volumes = vmi["spec"]["volumes"].as_array().into_iter().flatten();
+    volumes.filter_map(|volume| {
+        let (name, path) = (volume["name"].as_str()?, volume["hostDisk"]["path"].as_str()?);
+        Some((name, PathBuf::from(path)))
+    })
+}
+
 /// Files of the hostDisks of a VMI as they are now, by volume. Those that do not exist yet are left out.
 pub fn files(vmi: &serde_json::Value) -> Result<BTreeMap<String, (PathBuf, HostFile)>> {
     let mut files = BTreeMap::new();
-    for volume in vmi["spec"]["volumes"].as_array().into_iter().flatten() {
-        let (Some(name), Some(path)) = (volume["name"].as_str(), volume["hostDisk"]["path"].as_str()) else {
-            continue;
-        };
-        let path = PathBuf::from(path);
+    for (name, path) in paths(vmi) {
         if let Some(file) = HostFile::find(&path)? {
             files.insert(name.to_owned(), (path, file));
         }
@@ -163,24 +178,6 @@ pub fn refresh(record: &mut Record, judge: impl Fn(&Path) -> Result<Format>) -> 
     }
     record.host_disks = now;
     Ok(())
-}
-
-/// True if a VM has used the very file at this path as a raw disk, so that its first bytes may be those of a guest.
-/// `unreadable` gets the first record that cannot be read.
-pub fn is_known_raw(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<bool> {
-    let Some(now) = HostFile::find(path)? else { return Ok(false) };
-    for (_, vm) in Vm::all(home)? {
-        match vm {
-            Err(e) => *unreadable = unreadable.take().or(Some(e)),
-            Ok(vm) => {
-                let mut disks = vm.record.host_disks.values();
-                if disks.any(|disk| disk.format == Format::Raw && disk.file.is_unchanged(&now)) {
-                    return Ok(true);
-                }
-            }
-        }
-    }
-    Ok(false)
 }
 
 #[cfg(test)]

@@ -13,14 +13,12 @@ const QCOW2: &[u8] = b"QFI\xfb\0\0\0\x03";
 struct Place {
     folder: tempfile::TempDir,
     disk: PathBuf,
-    home: Home,
 }
 
 impl Place {
     fn new() -> Place {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::from_env(Some(folder.path().join("h")), |_| None).unwrap();
-        Place { disk: folder.path().join("disk.img"), folder, home }
+        Place { disk: folder.path().join("disk.img"), folder }
     }
 
     fn image(&self, name: &str, head: &[u8], size: usize) -> PathBuf {
@@ -146,23 +144,4 @@ fn a_record_of_an_earlier_version_keeps_its_format() {
     record.host_disks.clear();
     assert_eq!(next(&mut record).unwrap(), Format::Raw);
     assert_eq!(record.host_disks["root"].format, Format::Raw);
-}
-
-#[test]
-fn a_raw_disk_of_a_vm_is_known_under_any_path() {
-    let place = Place::new();
-    place.image("disk.img", &[], 8192);
-    let record = place.ran(Format::Raw);
-    fs::create_dir_all(place.home.vm("vm")).unwrap();
-    record.save(&place.home).unwrap();
-    let known = |path: &Path| is_known_raw(&place.home, path, &mut None).unwrap();
-    let link = place.folder.path().join("link");
-    std::os::unix::fs::symlink("disk.img", &link).unwrap();
-    assert!(known(&place.disk) && known(&link));
-    assert!(!known(&place.image("other.img", QCOW2, 8192)) && !known(Path::new("/nowhere")));
-    fs::create_dir_all(place.home.vm("damaged")).unwrap();
-    fs::write(place.home.vm("damaged").join("vm.json"), "").unwrap();
-    let mut unreadable = None;
-    assert!(!is_known_raw(&place.home, &place.folder.path().join("other.img"), &mut unreadable).unwrap());
-    assert!(unreadable.unwrap().to_string().contains("damaged/vm.json"));
 }

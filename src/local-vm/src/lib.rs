@@ -30,6 +30,7 @@ pub mod launch;
 pub mod manifest;
 pub mod path;
 pub mod place;
+mod raw_disks;
 pub mod record;
 pub mod resolve;
 pub mod start;

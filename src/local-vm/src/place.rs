@@ -189,6 +189,11 @@ impl Home {
         self.data.join("pool")
     }
 
+    /// List of the raw disks of VMs that are gone.
+    pub(crate) fn raw_disks(&self) -> PathBuf {
+        self.data.join("raw-disks.json")
+    }
+
     /// Folder of disks and kernels that were unpacked of images.
     pub fn disks(&self) -> PathBuf {
         self.data.join("disks")

@@ -11,6 +11,7 @@ use super::client::Client;
 use super::host_disks::HostDisks;
 use super::launch;
 use super::place::{Home, Lock, gone};
+use super::raw_disks;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
 use launcher_client::process;
@@ -339,6 +340,10 @@ impl Vm {
             gone(std::fs::remove_file(path))
                 .map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
         };
+        // A record that cannot be read says nothing about disks.
+        if let Ok(Some(vm)) = Vm::find(home, name) {
+            raw_disks::keep(home, &vm.record)?;
+        }
         remove(&home.socket(name)?)?;
         // The record goes first: a folder without one is not listed, and the next run of that name removes
         // it.

@@ -17,6 +17,7 @@ use super::launch;
 use super::manifest::{Finding, Located, Objects, refusal};
 use super::path::absolute;
 use super::place::{Home, Lock, check_name};
+use super::raw_disks;
 use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
@@ -176,6 +177,9 @@ impl Starter<'_> {
         let held = super::disks::hold(home)?;
         let mut resolved = self.options.resolver().resolve(name, &machine, forwards, accelerator)?;
         resolved.hooks = hooks(self.options.hooks)?;
+        if let Some(before) = &before {
+            raw_disks::keep(home, before)?;
+        }
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi, generation, resolved };
         let mut record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
@@ -194,6 +198,7 @@ impl Starter<'_> {
 pub fn again(vm: &Vm) -> Result<State> {
     let _lock = vm.home.lock_vm(vm.name())?;
     let mut vm = Vm::open(&vm.home, vm.name())?;
+    raw_disks::keep(&vm.home, &vm.record)?;
     let judge = |path: &Path| worker::run_job(None, true, Task::Judge { path: path.to_owned() });
     host_disks::refresh(&mut vm.record, judge)?;
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);

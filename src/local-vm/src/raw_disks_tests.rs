@@ -1,0 +1,142 @@
+//! Raw disks whose guest wrote the header of a qcow2 image, while their VM is there and after it is gone.
+
+use super::*;
+use crate::host_disks::{add_made, files, recorded};
+use api::launcher::{Resolved, Sync};
+use serde_json::json;
+use std::fs;
+
+/// First bytes of a qcow2 image.
+const QCOW2: &[u8] = b"QFI\xfb\0\0\0\x03";
+
+struct Place {
+    folder: tempfile::TempDir,
+    disk: PathBuf,
+    home: Home,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(folder.path().join("h")), |_| None).unwrap();
+        Place { disk: folder.path().join("disk.img"), folder, home }
+    }
+
+    fn image(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        let mut bytes = QCOW2.to_vec();
+        bytes.resize(8192, 0);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// The saved record of a VM with the disk in this format; without one, its launcher makes the disk.
+    fn record(&self, format: Option<Format>) -> Record {
+        let source =
+            format.map(|format| Source::File { path: self.disk.clone(), format, preallocated: false });
+        let volumes = source.into_iter().map(|source| ("root".to_owned(), source)).collect();
+        let resolved = Resolved { volumes, ..Resolved::default() };
+        let volumes = json!([{"name": "root", "hostDisk": {"path": self.disk, "type": "DiskOrCreate"}}]);
+        let sync = Sync { vmi: json!({"spec": {"volumes": volumes}}), generation: 1, resolved };
+        let mut record = Record::new("vm", "disk.img", true, sync, Path::new("/launcher"));
+        record.host_disks = recorded(&record, files(&record.sync.vmi).unwrap());
+        self.save(&record);
+        record
+    }
+
+    fn save(&self, record: &Record) {
+        fs::create_dir_all(self.home.vm("vm")).unwrap();
+        record.save(&self.home).unwrap();
+    }
+
+    fn forget(&self) {
+        Vm::forget(&self.home, "vm", self.home.lock_vm("vm").unwrap()).unwrap();
+    }
+
+    fn knows(&self, path: &Path) -> bool {
+        is_known(&self.home, path, &mut None).unwrap()
+    }
+}
+
+#[test]
+fn a_raw_disk_of_a_vm_is_known_under_any_path() {
+    let place = Place::new();
+    place.image("disk.img");
+    place.record(Some(Format::Raw));
+    let link = place.folder.path().join("link");
+    std::os::unix::fs::symlink("disk.img", &link).unwrap();
+    assert!(place.knows(&place.disk) && place.knows(&link));
+    assert!(!place.knows(&place.image("other.img")) && !place.knows(Path::new("/nowhere")));
+    fs::create_dir_all(place.home.vm("damaged")).unwrap();
+    fs::write(place.home.vm("damaged").join("vm.json"), "").unwrap();
+    let mut unreadable = None;
+    assert!(!is_known(&place.home, &place.folder.path().join("other.img"), &mut unreadable).unwrap());
+    assert!(unreadable.unwrap().to_string().contains("damaged/vm.json"));
+}
+
+/// `run --rm --disk data.img`, twice.
+#[test]
+fn a_raw_disk_is_known_after_its_vm_is_removed() {
+    let place = Place::new();
+    place.image("disk.img");
+    place.record(Some(Format::Raw));
+    place.forget();
+    assert!(place.knows(&place.disk));
+    assert!(!place.knows(&place.image("other.img")));
+    let moved = place.folder.path().join("moved.img");
+    fs::rename(&place.disk, &moved).unwrap();
+    assert!(place.knows(&moved));
+}
+
+#[test]
+fn a_qcow2_disk_is_told_by_its_first_bytes() {
+    let place = Place::new();
+    place.image("disk.img");
+    place.record(Some(Format::Qcow2));
+    assert!(!place.knows(&place.disk));
+    place.forget();
+    assert!(!place.knows(&place.disk) && !place.home.raw_disks().exists());
+}
+
+#[test]
+fn a_raw_disk_in_a_record_of_an_earlier_version_is_known() {
+    let place = Place::new();
+    place.image("disk.img");
+    let mut record = place.record(Some(Format::Raw));
+    record.host_disks.clear();
+    place.save(&record);
+    assert!(place.knows(&place.disk));
+    place.forget();
+    assert!(place.knows(&place.disk));
+}
+
+/// `run --disk new.img:16MiB` that is killed before it records the file that its launcher made.
+#[test]
+fn a_disk_that_the_launcher_made_for_a_killed_start_is_known() {
+    let place = Place::new();
+    let mut record = place.record(None);
+    assert!(!place.knows(&place.disk));
+    place.image("disk.img");
+    assert!(place.knows(&place.disk));
+    assert!(add_made(&mut record).unwrap());
+    place.save(&record);
+    assert!(place.knows(&place.disk));
+    place.forget();
+    assert!(place.knows(&place.disk));
+}
+
+#[test]
+fn kept_disks_whose_files_are_gone_are_dropped_once_there_are_many() {
+    let place = Place::new();
+    let file = HostFile::find(&place.image("disk.img")).unwrap().unwrap();
+    let gone = |i| RawDisk { path: format!("/nowhere/{i}").into(), file: file.clone() };
+    let many = RawDisks { schema: SCHEMA.into(), disks: (0..MANY).map(gone).collect() };
+    place.home.make(&place.home.pool()).unwrap();
+    many.write(&place.home.raw_disks()).unwrap();
+    place.image("disk.img.new");
+    fs::rename(place.folder.path().join("disk.img.new"), &place.disk).unwrap();
+    place.record(Some(Format::Raw));
+    place.forget();
+    assert_eq!(RawDisks::read(&place.home).unwrap().disks.len(), 1);
+    assert!(place.knows(&place.disk));
+}
