@@ -112,7 +112,7 @@ impl FileTarget {
     }
 
     /// The ID of the file that is written, by which it can be told from another one of its name.
-    pub(crate) fn identity(&self) -> Result<String> {
+    pub fn identity(&self) -> Result<String> {
         self.file.identity().map_err(|e| self.failed("cannot examine", e))
     }
 
