@@ -127,6 +127,8 @@ pub(crate) fn restart(args: &RestartArgs) -> Result<()> {
     args.vms.each(|home, name| {
         let vm = Vm::open(home, name)?;
         if vm.standing()?.is_up() {
+            // A guest that could not start again is not shut down.
+            start::check_again(&vm)?;
             let client = vm.launcher()?;
             vm.ask(&client, &Request::Shutdown { grace: args.timeout })?;
             vm.wait_for_end(&client, Some(patience(&vm, args.timeout)))?;

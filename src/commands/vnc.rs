@@ -4,7 +4,7 @@ use super::vms::VmArgs;
 use crate::error::{Error, Result};
 use crate::relay::Relay;
 use crate::ui;
-use local_vm::record::write_whole;
+use local_vm::whole_file::write_whole;
 use std::path::PathBuf;
 use std::process::Command;
 

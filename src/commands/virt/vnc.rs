@@ -12,7 +12,7 @@ use crate::virt::target::{address, name};
 use crate::virt::upload::ProxySettings;
 use crate::virt::websocket::{End, Stream};
 use cluster_model::objects::Kind;
-use local_vm::record::write_whole;
+use local_vm::whole_file::write_whole;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -7,6 +7,7 @@
 //! go. The start of a VM [`hold`]s all of them until its record names the ones it needs.
 
 use crate::error::{Error, Result};
+use crate::path::file_at;
 use crate::place::{Home, Lock};
 use crate::record::Vm;
 use crate::unpacked;
@@ -98,16 +99,6 @@ fn needed(home: &Home) -> Result<Vec<FileId>> {
         }
     }
     Ok(needed)
-}
-
-/// Identity of the file that a record names; `None` if it is gone. A file that cannot be looked at is an error: it must
-/// not pass for one that no VM uses.
-pub(crate) fn file_at(path: &Path) -> Result<Option<FileId>> {
-    match FileId::of_path(path).map_err(io::Error::from) {
-        Ok(file) => Ok(Some(file)),
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-        Err(e) => Err(cannot_read(path, e)),
-    }
 }
 
 /// True if a VM needs the file, or a process has it open and locked.

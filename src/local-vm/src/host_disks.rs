@@ -3,7 +3,7 @@
 //! ```text
 //!  at the last start    now                                  format
 //!  raw                  the same file, of the same size      raw, whatever its first bytes are: they may be its guest's
-//!  raw                  another file, or of another size     by its first bytes; what is not raw any more is refused
+//!  raw                  another file, or of another size     raw, unless it begins as a qcow2 image: that is refused
 //!  qcow2                a file                               by its first bytes, which a guest of a qcow2 cannot write
 //! ```
 //!
@@ -14,127 +14,13 @@
 //! (`cp`, `qemu-img convert`) keeps both, and is noticed by its size.
 
 use crate::error::{Error, Result};
-use crate::record::Record;
+use crate::host_file::{HostDisk, HostDisks, HostFile, files};
+use crate::place::Home;
+use crate::raw_disks;
+use crate::record::{Record, Vm};
 use api::launcher::{Format, Source};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
-use storage::LastingFileId;
-
-/// Files of a VM's hostDisks, by volume.
-pub type HostDisks = BTreeMap<String, HostDisk>;
-
-/// A disk file of the user, and the format that a VM has used it with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostDisk {
-    file: HostFile,
-    format: Format,
-}
-
-/// A disk file as it was at one time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostFile {
-    id: LastingFileId,
-    /// Size in bytes.
-    size: u64,
-}
-
-impl HostFile {
-    /// The file at this path; `None` if there is none, or a device or a folder.
-    pub fn find(path: &Path) -> Result<Option<HostFile>> {
-        let cannot = |e| Error::io(format!("cannot look at {}", path.display()), e);
-        match std::fs::metadata(path) {
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-            Err(e) => Err(cannot(e)),
-            // An open of a device or a FIFO may have effects.
-            Ok(facts) if !facts.is_file() => Ok(None),
-            Ok(_) => {
-                let file = File::open(path).map_err(cannot)?;
-                let size = file.metadata().map_err(cannot)?.len();
-                let id = LastingFileId::of(&file).map_err(|e| cannot(e.into()))?;
-                Ok(Some(HostFile { id, size }))
-            }
-        }
-    }
-
-    /// True if this may be the same file, whatever its size is now.
-    pub(crate) fn is_same(&self, now: &HostFile) -> bool {
-        self.id.may_be(&now.id)
-    }
-
-    /// True if this may be the same file, and has its size.
-    pub(crate) fn is_unchanged(&self, now: &HostFile) -> bool {
-        self.is_same(now) && self.size == now.size
-    }
-}
-
-impl HostDisk {
-    /// The file, if it is a raw disk.
-    pub(crate) fn raw_file(&self) -> Option<&HostFile> {
-        Some(&self.file).filter(|_| self.format == Format::Raw)
-    }
-
-    /// Format of the file at `path`, which is `now` there. `judge` tells it by the first bytes.
-    fn format_of(
-        &self,
-        path: &Path,
-        now: &HostFile,
-        judge: impl FnOnce(&Path) -> Result<Format>,
-    ) -> Result<Format> {
-        let is_same = self.file.is_same(now);
-        match self.format {
-            Format::Raw if self.file.is_unchanged(now) => Ok(Format::Raw),
-            Format::Raw => match judge(path)? {
-                Format::Raw => Ok(Format::Raw),
-                Format::Qcow2 => Err(self.refused(path, is_same)),
-            },
-            Format::Qcow2 if is_same => Ok(judge(path).unwrap_or(Format::Qcow2)),
-            Format::Qcow2 => judge(path),
-        }
-    }
-
-    fn refused(&self, path: &Path, is_same: bool) -> Error {
-        let how = match is_same {
-            true => format!("had {} bytes", self.file.size),
-            false => "was another file".to_owned(),
-        };
-        let path = path.display();
-        let what = format!(
-            "{path} was a raw disk at the last start of this VM and {how}, and begins like a qcow2 image now: \
-             a guest can write such a beginning, too"
-        );
-        Error::refused(what).with_hint(match is_same {
-            true => format!(
-                "if the image is yours, start the VM by 'coracle run' again; if the raw disk was made larger, \
-                 'truncate -s {} {path}' gives it its size back",
-                self.file.size
-            ),
-            false => "if the image is yours, start the VM by 'coracle run' again".to_owned(),
-        })
-    }
-}
-
-/// Paths of the hostDisks of a VMI, each with its volume.
-pub(crate) fn paths(vmi: &serde_json::Value) -> impl Iterator<Item = (&str, PathBuf)> {
-    let volumes = vmi["spec"]["volumes"].as_array().into_iter().flatten();
-    volumes.filter_map(|volume| {
-        let (name, path) = (volume["name"].as_str()?, volume["hostDisk"]["path"].as_str()?);
-        Some((name, PathBuf::from(path)))
-    })
-}
-
-/// Files of the hostDisks of a VMI as they are now, by volume. Those that do not exist yet are left out.
-pub fn files(vmi: &serde_json::Value) -> Result<BTreeMap<String, (PathBuf, HostFile)>> {
-    let mut files = BTreeMap::new();
-    for (name, path) in paths(vmi) {
-        if let Some(file) = HostFile::find(&path)? {
-            files.insert(name.to_owned(), (path, file));
-        }
-    }
-    Ok(files)
-}
 
 /// The hostDisks of a record, whose files were `files` before their formats were told.
 pub fn recorded(record: &Record, files: BTreeMap<String, (PathBuf, HostFile)>) -> HostDisks {
@@ -178,6 +64,23 @@ pub fn refresh(record: &mut Record, judge: impl Fn(&Path) -> Result<Format>) -> 
     }
     record.host_disks = now;
     Ok(())
+}
+
+/// True if a VM has used the very file at this path as a raw disk. `unreadable` gets the first record that cannot be read.
+pub fn is_known_raw(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<bool> {
+    let Some(now) = HostFile::find(path)? else { return Ok(false) };
+    let records = Vm::all(home)?
+        .into_iter()
+        .map(|(_, vm)| vm.and_then(|vm| raw_disks::of_record(&vm.record.sync, &vm.record.host_disks)));
+    // The kept ones are read last: a record that is removed meanwhile has its disks there.
+    for disks in records.chain(std::iter::once_with(|| raw_disks::kept(home))) {
+        match disks {
+            Err(e) => *unreadable = unreadable.take().or(Some(e)),
+            Ok(disks) if disks.iter().any(|disk| disk.file.is_unchanged(&now)) => return Ok(true),
+            Ok(_) => {}
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::*;
 use crate::resolve::image::usable;
 use api::launcher::{Resolved, Sync};
 use serde_json::json;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
 /// First bytes of a qcow2 image.
@@ -106,6 +106,18 @@ fn a_raw_disk_that_is_replaced_or_grows_is_used_on() {
     // From now on it is the disk of this size.
     File::options().write(true).open(&place.disk).unwrap().write_all_at(QCOW2, 0).unwrap();
     assert_eq!(next(&mut record).unwrap(), Format::Raw);
+}
+
+/// A guest encrypts its disk, and its user makes it larger.
+#[test]
+fn a_raw_disk_that_grows_is_raw_whatever_its_guest_wrote_in_front() {
+    for head in [&[0x1f, 0x8b, 8, 0][..], b"LUKS\xba\xbe\0\x01", b"KDMV\x01\0\0\0"] {
+        let place = Place::new();
+        place.image("disk.img", head, 8192);
+        let mut record = place.ran(Format::Raw);
+        File::options().write(true).open(&place.disk).unwrap().set_len(16384).unwrap();
+        assert_eq!(next(&mut record).unwrap(), Format::Raw);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Disks of the pool, as a user manages them: which there are, which VM uses each, and the removal of one.
 
-use crate::disks::file_at;
 use crate::error::{Error, ErrorKind, Result};
+use crate::path::file_at;
 use crate::place::{Home, Lock, check_name};
 use crate::record::Vm;
 use crate::resolve::disk_record::{DISK, DiskRecord};

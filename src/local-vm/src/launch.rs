@@ -13,7 +13,7 @@
 //! moment ago and does not listen yet.
 
 use super::client::Client;
-use super::disks::file_at;
+use super::path::file_at;
 use super::place::Home;
 use crate::error::{Error, ErrorKind, Result};
 use launcher_client::process;

@@ -10,7 +10,7 @@
 //!     confined ── logs the confinement of all these processes at -v
 //!     client ── requests to the launcher, and its streams
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
-//!     host_disks ── formats of the user's disk files, kept for the file and not for its path
+//!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
 //!     forwarding ── port forwards of a VM that runs; kept_disks ── the pool as its user lists and empties it
 //! ```
 //!
@@ -25,6 +25,7 @@ mod error;
 pub mod forwarding;
 pub mod from_image;
 pub mod host_disks;
+pub mod host_file;
 pub mod kept_disks;
 pub mod launch;
 pub mod manifest;
@@ -35,6 +36,7 @@ pub mod record;
 pub mod resolve;
 pub mod start;
 pub mod unpacked;
+pub mod whole_file;
 pub mod worker;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,7 +1,9 @@
 //! Absolute paths of the user's files.
 
 use crate::error::{Error, Result};
+use std::io;
 use std::path::{Component, Path, PathBuf};
+use storage::FileId;
 
 /// The absolute path of a file without `.` and `..`, as the spec of a VMI wants it. The file itself may be a
 /// link, and stays one. A folder of a path with `..` is resolved by the kernel: `link/..` is where the link leads.
@@ -14,6 +16,16 @@ pub fn absolute(path: &Path) -> Result<PathBuf> {
     match (full.parent(), full.file_name()) {
         (Some(folder), Some(name)) => Ok(folder.canonicalize().map_err(cannot)?.join(name)),
         _ => full.canonicalize().map_err(cannot),
+    }
+}
+
+/// Identity of the file that a record names; `None` if it is gone. A file that cannot be looked at is an error: it must
+/// not pass for one that no VM uses.
+pub(crate) fn file_at(path: &Path) -> Result<Option<FileId>> {
+    match FileId::of_path(path).map_err(io::Error::from) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(e) => Err(Error::io(format!("cannot read {}", path.display()), e)),
     }
 }
 

@@ -11,10 +11,10 @@
 //! that is killed at any point leaves every raw disk in one of the two files.
 
 use crate::error::{Error, Result};
-use crate::host_disks::{HostFile, paths};
+use crate::host_file::{HostDisks, HostFile, paths};
 use crate::place::{Home, Lock};
-use crate::record::{Record, Vm, write_whole};
-use api::launcher::{Format, Source};
+use crate::whole_file::write_whole;
+use api::launcher::{Format, Source, Sync};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,29 +33,14 @@ struct RawDisks {
 
 /// A raw disk as it was at the last start of its VM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct RawDisk {
+pub(crate) struct RawDisk {
     path: PathBuf,
-    file: HostFile,
-}
-
-/// True if a VM has used the very file at this path as a raw disk. `unreadable` gets the first record that cannot be read.
-pub fn is_known(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<bool> {
-    let Some(now) = HostFile::find(path)? else { return Ok(false) };
-    let records = Vm::all(home)?.into_iter().map(|(_, vm)| vm.and_then(|vm| of_record(&vm.record)));
-    // The kept ones are read last: a record that is removed meanwhile has its disks there.
-    for disks in records.chain(std::iter::once_with(|| RawDisks::read(home).map(|kept| kept.disks))) {
-        match disks {
-            Err(e) => *unreadable = unreadable.take().or(Some(e)),
-            Ok(disks) if disks.iter().any(|disk| disk.file.is_unchanged(&now)) => return Ok(true),
-            Ok(_) => {}
-        }
-    }
-    Ok(false)
+    pub(crate) file: HostFile,
 }
 
 /// Keeps the raw disks of a record that is about to be removed or replaced.
-pub(crate) fn keep(home: &Home, record: &Record) -> Result<()> {
-    let disks = of_record(record)?;
+pub(crate) fn keep(home: &Home, sync: &Sync, host_disks: &HostDisks) -> Result<()> {
+    let disks = of_record(sync, host_disks)?;
     if disks.is_empty() {
         return Ok(());
     }
@@ -74,13 +59,18 @@ pub(crate) fn keep(home: &Home, record: &Record) -> Result<()> {
     kept.write(&path)
 }
 
+/// The raw disks of VMs that are gone.
+pub(crate) fn kept(home: &Home) -> Result<Vec<RawDisk>> {
+    RawDisks::read(home).map(|kept| kept.disks)
+}
+
 /// The raw disks of a record. Those without a file in it (a record of an earlier version, a start that was interrupted) are
 /// the files that are at their paths now.
-fn of_record(record: &Record) -> Result<Vec<RawDisk>> {
-    let (volumes, host_disks) = (&record.sync.resolved.volumes, &record.host_disks);
+pub(crate) fn of_record(sync: &Sync, host_disks: &HostDisks) -> Result<Vec<RawDisk>> {
+    let volumes = &sync.resolved.volumes;
     let mut disks = vec![];
     let mut unknown: Vec<PathBuf> = vec![];
-    for (volume, path) in paths(&record.sync.vmi) {
+    for (volume, path) in paths(&sync.vmi) {
         match host_disks.get(volume) {
             Some(disk) => disks.extend(disk.raw_file().map(|file| RawDisk { path, file: file.clone() })),
             None if !volumes.contains_key(volume) => unknown.push(path),

@@ -1,7 +1,9 @@
 //! Raw disks whose guest wrote the header of a qcow2 image, while their VM is there and after it is gone.
 
 use super::*;
-use crate::host_disks::{add_made, files, recorded};
+use crate::host_disks::{add_made, is_known_raw, recorded};
+use crate::host_file::files;
+use crate::record::{Record, Vm};
 use api::launcher::{Resolved, Sync};
 use serde_json::json;
 use std::fs;
@@ -54,7 +56,7 @@ impl Place {
     }
 
     fn knows(&self, path: &Path) -> bool {
-        is_known(&self.home, path, &mut None).unwrap()
+        is_known_raw(&self.home, path, &mut None).unwrap()
     }
 }
 
@@ -70,7 +72,7 @@ fn a_raw_disk_of_a_vm_is_known_under_any_path() {
     fs::create_dir_all(place.home.vm("damaged")).unwrap();
     fs::write(place.home.vm("damaged").join("vm.json"), "").unwrap();
     let mut unreadable = None;
-    assert!(!is_known(&place.home, &place.folder.path().join("other.img"), &mut unreadable).unwrap());
+    assert!(!is_known_raw(&place.home, &place.folder.path().join("other.img"), &mut unreadable).unwrap());
     assert!(unreadable.unwrap().to_string().contains("damaged/vm.json"));
 }
 

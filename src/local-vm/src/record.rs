@@ -8,19 +8,18 @@
 //! record is the part of `coracle run`.
 
 use super::client::Client;
-use super::host_disks::HostDisks;
+use super::host_file::HostDisks;
 use super::launch;
 use super::place::{Home, Lock, gone};
 use super::raw_disks;
+use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
 use launcher_client::process;
 use serde::{Deserialize, Serialize};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use storage::publish::sync_folder;
 
 /// Version of the file's schema.
 const SCHEMA: &str = "coracle.vm/v1";
@@ -70,22 +69,6 @@ impl Record {
 
 fn file(home: &Home, name: &str) -> PathBuf {
     home.vm(name).join("vm.json")
-}
-
-/// Writes a private file of the user, whole or not at all.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let mut options = std::fs::File::options();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(&partial).map_err(cannot)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(cannot)?;
-    std::fs::rename(&partial, path).map_err(cannot)?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = std::fs::File::open(parent).map_err(cannot)?;
-    sync_folder(&folder).map_err(|e| cannot(e.into()))
 }
 
 /// Current time, RFC 3339.
@@ -342,7 +325,7 @@ impl Vm {
         };
         // A record that cannot be read says nothing about disks.
         if let Ok(Some(vm)) = Vm::find(home, name) {
-            raw_disks::keep(home, &vm.record)?;
+            raw_disks::keep(home, &vm.record.sync, &vm.record.host_disks)?;
         }
         remove(&home.socket(name)?)?;
         // The record goes first: a folder without one is not listed, and the next run of that name removes

@@ -13,6 +13,7 @@
 use super::client::Client;
 use super::confined;
 use super::host_disks;
+use super::host_file;
 use super::launch;
 use super::manifest::{Finding, Located, Objects, refusal};
 use super::path::absolute;
@@ -24,7 +25,9 @@ use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, memory, missing, network};
 use super::worker::{self, Task};
 use crate::error::{Error, ErrorKind, Result};
-use api::launcher::{Accelerator, Answer, Forward, Hook, Life, NO_SPACE, REFUSED, Request, State, Sync};
+use api::launcher::{
+    Accelerator, Answer, Format, Forward, Hook, Life, NO_SPACE, REFUSED, Request, State, Sync,
+};
 use api::machine::{Hyperv, Machine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire as _;
@@ -173,12 +176,12 @@ impl Starter<'_> {
         }
         let vmi = vmi.write();
         // The files are looked at before their formats are told: one that is replaced meanwhile is another file.
-        let files = host_disks::files(&vmi)?;
+        let files = host_file::files(&vmi)?;
         let held = super::disks::hold(home)?;
         let mut resolved = self.options.resolver().resolve(name, &machine, forwards, accelerator)?;
         resolved.hooks = hooks(self.options.hooks)?;
         if let Some(before) = &before {
-            raw_disks::keep(home, before)?;
+            raw_disks::keep(home, &before.sync, &before.host_disks)?;
         }
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi, generation, resolved };
@@ -194,12 +197,21 @@ impl Starter<'_> {
     }
 }
 
+/// Checks, while a VM may still run, that its disk files let it start again.
+pub fn check_again(vm: &Vm) -> Result<()> {
+    host_disks::refresh(&mut vm.record.clone(), judge)
+}
+
+/// Format of a disk file by its first bytes.
+fn judge(path: &Path) -> Result<Format> {
+    worker::run_job(None, true, Task::Judge { path: path.to_owned() })
+}
+
 /// Starts a VM again that has ended, with the settings of its record.
 pub fn again(vm: &Vm) -> Result<State> {
     let _lock = vm.home.lock_vm(vm.name())?;
     let mut vm = Vm::open(&vm.home, vm.name())?;
-    raw_disks::keep(&vm.home, &vm.record)?;
-    let judge = |path: &Path| worker::run_job(None, true, Task::Judge { path: path.to_owned() });
+    raw_disks::keep(&vm.home, &vm.record.sync, &vm.record.host_disks)?;
     host_disks::refresh(&mut vm.record, judge)?;
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
     vm.record.save(&vm.home)?;

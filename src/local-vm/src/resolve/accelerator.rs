@@ -6,7 +6,7 @@
 use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
 use crate::place::Home;
-use crate::record::write_whole;
+use crate::whole_file::write_whole;
 use api::launcher::Accelerator;
 use api::node::{Device, Node, Verdict};
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::place::gone;
-use crate::record::{now, write_whole};
+use crate::record::now;
+use crate::whole_file::write_whole;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;

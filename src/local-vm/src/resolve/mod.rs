@@ -25,8 +25,8 @@ mod port_holder;
 mod state;
 
 use crate::error::{Error, Result};
+use crate::host_disks;
 use crate::manifest::Objects;
-use crate::raw_disks;
 use api::launcher::{Accelerator, Format, Forward, Kernel, Resolved, Source};
 use api::machine::Credential;
 use api::machine::volume::{ConfigMapOrSecret, Text};
@@ -272,7 +272,7 @@ impl Resolver<'_> {
     /// anything into it.
     fn host_format(&self, path: &Path) -> Result<Format> {
         let mut unreadable = None;
-        if raw_disks::is_known(&self.images.home, path, &mut unreadable)? {
+        if host_disks::is_known_raw(&self.images.home, path, &mut unreadable)? {
             return Ok(Format::Raw);
         }
         match (self.images.judge(path)?, unreadable) {
