@@ -225,6 +225,14 @@ fn refusal(layer: Layer, at: u64, what: impl fmt::Display) -> Error {
     Error::of_bytes(format!("{layer}: {what} (at offset {at} of {of})"))
 }
 
+/// The error for a state of the decoder, as a journal has it, that cannot be read.
+fn unreadable_notes(layer: Layer, from: &Boundary) -> Error {
+    let at = from.input;
+    Error::refused(format!(
+        "{layer}: the journal's notes for entering at offset {at} cannot be read; --no-resume begins anew"
+    ))
+}
+
 /// The error for input that ends too early.
 fn truncated(layer: Layer, at: u64, inside: impl fmt::Display) -> io::Error {
     refused(layer, at, format_args!("the input ends inside {inside}; it is truncated"))

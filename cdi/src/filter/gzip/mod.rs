@@ -11,7 +11,7 @@ mod inflate;
 use super::marks::Marks;
 use super::read_ahead::{ReadAhead, Shape};
 use super::{Boundary, Budget, Layer, Need, OnBoundary, Opened, STATES};
-use super::{refused, too_much_memory, truncated};
+use super::{refused, too_much_memory, truncated, unreadable_notes};
 use crate::{Error, Result};
 use access_point::AccessPoint;
 use inflate::{Inflate, Step};
@@ -82,9 +82,10 @@ impl Gzip {
     fn new(input: Box<dyn Read + Send>, from: &Boundary, marks: Option<Marks>) -> Result<Self> {
         let state = match from.state.as_slice() {
             [] => State::First,
-            state => State::Entered(AccessPoint::parse(state).ok_or_else(|| {
-                Error::refused(format!("gzip: the journal's notes for entering at offset {} cannot be read; --no-resume begins anew", from.input))
-            })?),
+            state => {
+                let point = AccessPoint::parse(state);
+                State::Entered(point.ok_or_else(|| unreadable_notes(Layer::Gzip, from))?)
+            }
         };
         let inflate = Inflate::new();
         Ok(Gzip {

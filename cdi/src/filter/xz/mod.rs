@@ -19,7 +19,7 @@ mod index;
 mod split;
 
 use super::lanes;
-use super::{Boundary, Layer, Need, OnBoundary, Opened, StagedBudget, refused, truncated};
+use super::{Boundary, Layer, Need, OnBoundary, Opened, StagedBudget, refused, truncated, unreadable_notes};
 use crate::{Error, Result};
 use std::io::{self, Read};
 
@@ -34,12 +34,7 @@ pub(super) fn open(
 ) -> Result<Opened> {
     let resume = match from.state.as_slice() {
         [] => None,
-        state => Some(split::Resume::parse(state).ok_or_else(|| {
-            Error::refused(format!(
-                "xz: the journal's notes for entering at offset {} cannot be read; --no-resume begins anew",
-                from.input
-            ))
-        })?),
+        state => Some(split::Resume::parse(state).ok_or_else(|| unreadable_notes(Layer::Xz, from))?),
     };
     lanes::open(
         "xz",
