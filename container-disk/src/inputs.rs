@@ -88,7 +88,8 @@ impl Inputs {
     }
 }
 
-fn beside(target: &Path, end: &str) -> PathBuf {
+/// The name with this end, in the same folder.
+pub fn beside(target: &Path, end: &str) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(end);
     name.into()

@@ -20,12 +20,11 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::place::gone;
 use crate::record::now;
-use crate::whole_file::write_whole;
+use crate::whole_file::{sync_names, write_whole};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::Path;
-use storage::publish::sync_folder;
 
 /// Name of the disk in its folder.
 pub(crate) const DISK: &str = "disk.img";
@@ -85,10 +84,10 @@ impl DiskRecord {
     pub(super) fn begin(folder: &Path) -> Result<()> {
         let record = folder.join(RECORD);
         gone(fs::remove_file(&record)).map_err(cannot_remove(&record))?;
-        durable(folder)?;
+        sync_names(folder)?;
         let path = folder.join(IMPORTING);
         fs::write(&path, []).map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
-        durable(folder)
+        sync_names(folder)
     }
 
     /// Writes the record of a complete disk.
@@ -109,10 +108,10 @@ impl DiskRecord {
     /// none.
     pub(crate) fn remove(folder: &Path) -> Result<()> {
         DiskRecord::revoke(folder)?;
-        durable(folder)?;
+        sync_names(folder)?;
         let disk = folder.join(DISK);
         gone(fs::remove_file(&disk)).map_err(cannot_remove(&disk))?;
-        durable(folder)?;
+        sync_names(folder)?;
         fs::remove_dir_all(folder).map_err(cannot_remove(folder))
     }
 
@@ -125,13 +124,6 @@ impl DiskRecord {
         }
         gone(fs::rename(&record, folder.join(IMPORTING))).map_err(cannot_remove(&record))
     }
-}
-
-/// Syncs the names in a folder.
-fn durable(folder: &Path) -> Result<()> {
-    let cannot = |e| Error::io(format!("cannot sync {}", folder.display()), e);
-    let open = fs::File::open(folder).map_err(cannot)?;
-    sync_folder(&open).map_err(|e| cannot(e.into()))
 }
 
 fn cannot_remove(path: &Path) -> impl FnOnce(io::Error) -> Error {
