@@ -328,6 +328,12 @@ impl Vm {
             raw_disks::keep(home, &vm.record.sync, &vm.record.host_disks)?;
         }
         remove(&home.socket(name)?)?;
+        // Another home may have a VM of this name, whose launcher listens there.
+        if let Some(earlier) =
+            home.earlier_socket(name).filter(|path| !Client::new(name, path.clone()).is_there())
+        {
+            remove(&earlier)?;
+        }
         // The record goes first: a folder without one is not listed, and the next run of that name removes
         // it.
         remove(&file(home, name))?;
@@ -340,6 +346,8 @@ impl Vm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
     use std::process::{Child, Command};
 
     /// A program with the name of QEMU that runs until it is ended.
@@ -406,5 +414,23 @@ mod tests {
         assert_eq!(left(&home, b"", u32::MAX).standing().unwrap(), Standing::Left(None));
         Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
         assert!(!home.vm("vm").exists());
+    }
+
+    #[test]
+    fn the_socket_of_an_earlier_launcher_goes_with_its_vm() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let own = |_: &str| Some(place.path().into());
+        let home = Home::from_env(None, own).unwrap();
+        let earlier = home.earlier_socket("vm").unwrap();
+        std::fs::create_dir_all(earlier.parent().unwrap()).unwrap();
+        let listener = UnixListener::bind(&earlier).unwrap();
+        left(&home, b"", u32::MAX);
+        Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
+        assert!(earlier.exists(), "a launcher of another home listens there");
+        drop(listener);
+        left(&home, b"", u32::MAX);
+        Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
+        assert!(!earlier.exists() && !home.vm("vm").exists());
     }
 }
