@@ -31,7 +31,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
-use storage::kernel_lists::sys_block;
+use storage::kernel_lists::{device_holders, sys_block};
 use storage::{Access, Claim, PATIENCE, Storage, claim_device};
 
 /// Whole pages are zeroed by the device, the edges by writes: the kernel drops the cached pages of a range it
@@ -203,6 +203,13 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
         return Err(Error::failed(format!("the target {shown} is a read-only device")));
     }
     let in_use = |by: &str| Error::failed(format!("the target {shown} is in use: {by}"));
+    let cannot = |e| Error::io(format!("cannot examine {shown}"), e);
+    // A claim is waited for, since it may be udev's. That of a guest is shown by the locks of its QEMU.
+    if device_holders(rdev).is_empty()
+        && let Some(by) = Storage::of_path(path).map_err(cannot)?.user(Access::Writes)
+    {
+        return Err(in_use(&by));
+    }
     let file = match claim_device(path, Access::Writes) {
         Ok(Claim::Taken(file)) => file,
         Ok(Claim::InUse(by)) => return Err(in_use(&by)),
@@ -217,8 +224,8 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
             return Err(error.because(e));
         }
     };
-    let storage = Storage::of(&file, &shown.to_string());
-    let storage = storage.map_err(|e| Error::io(format!("cannot examine {shown}"), e))?;
+    // A guest may have started meanwhile.
+    let storage = Storage::of(&file, &shown.to_string()).map_err(cannot)?;
     if let Some(by) = storage.user(Access::Writes) {
         return Err(in_use(&by));
     }

@@ -234,6 +234,20 @@ fn a_device_that_somebody_else_has_is_refused() {
     }
 }
 
+/// As virt-launcher claims the device of its guest, and QEMU opens it beside the claim.
+#[test]
+fn a_device_of_a_guest_is_refused_by_the_locks_of_its_qemu_and_not_by_its_claim() {
+    let Some(device) = Loop::new(&[]) else { return };
+    let Claim::Taken(claim) = claim_device(&device.device, Access::GuestWrites).unwrap() else {
+        panic!("a new loop device is in use")
+    };
+    let qemu = ::tests::qemu_lock::qemu_lock(&device.device, ::tests::qemu_lock::WRITES);
+    let e = device.refusal(4096);
+    assert!(e.contains("in use: a running QEMU writes to it"), "{e}");
+    drop((qemu, claim));
+    BlockTarget::open(&device.device, Some(4096)).unwrap();
+}
+
 #[test]
 fn what_is_no_writable_device_is_refused() {
     let open = |path: &str| BlockTarget::open(Path::new(path), None).err().unwrap();
