@@ -6,9 +6,12 @@
 //! forked before the first right is given up, makes them:
 //!
 //! ```text
-//!  program ── a socket: mode, owner, and the descriptor ──► keeper: opened to be written? a plain file? no setuid?
+//!  program ── a socket: mode, owner, and a descriptor ────► keeper: opened to be written? a plain file? no setuid?
 //!          ◄─ 0, or why not ──────────────────────────────
 //! ```
+//!
+//! The descriptor is of an open file of its own. A `flock` belongs to the open file: with the program's, a program that is
+//! killed would leave its lock for as long as a busy file system takes to set the mode.
 //!
 //! So these calls reach only files that can be written anyway. **Owners** are looked up before the fork, and
 //! so before a foreign byte is read: this user, and the owners of the files that will be replaced
@@ -60,11 +63,7 @@ pub(crate) fn set(file: &File, wish: Attributes) -> io::Result<()> {
     let wish: Vec<u8> = parts.iter().flat_map(|part| part.to_ne_bytes()).collect();
     // One request at a time, so that each gets its own answer.
     let keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
-    let fds = [file.as_fd()];
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut room);
-    control.push(SendAncillaryMessage::ScmRights(&fds));
-    rustix::net::sendmsg(&*keeper, &[IoSlice::new(&wish)], &mut control, SendFlags::NOSIGNAL)?;
+    send(&*keeper, file, &wish)?;
     let mut answer = [0; 4];
     match rustix::net::recv(&*keeper, &mut answer[..], RecvFlags::empty())?.0 {
         4 => match i32::from_ne_bytes(answer) {
@@ -73,6 +72,20 @@ pub(crate) fn set(file: &File, wish: Attributes) -> io::Result<()> {
         },
         _ => Err(io::Error::other("the process that sets modes has ended")),
     }
+}
+
+/// Sends a request, with an open file of its own. Where the file cannot be opened again (no /proc, no permission), the program's
+/// open file is sent.
+fn send(keeper: impl AsFd, file: &File, wish: &[u8]) -> rustix::io::Result<()> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let own = rustix::fs::open(path, flags, Mode::empty());
+    let fds = [own.as_ref().map_or(file.as_fd(), AsFd::as_fd)];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    rustix::net::sendmsg(keeper, &[IoSlice::new(wish)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 /// Starts the keeper, once in a program. The owners of the files that will be replaced are looked up now.
@@ -196,10 +209,12 @@ impl Keeper {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
         });
-        let done = match file {
-            Some(file) if got.bytes == wish.len() => self.check_and_apply(&file, &wish),
+        let done = match &file {
+            Some(file) if got.bytes == wish.len() => self.check_and_apply(file, &wish),
             _ => Err(Errno::INVAL),
         };
+        // The program may do anything with the file once it has the answer.
+        drop(file);
         let errno = done.err().map_or(0, Errno::raw_os_error);
         rustix::net::send(socket, &errno.to_ne_bytes(), SendFlags::NOSIGNAL)?;
         Ok(true)
@@ -247,5 +262,46 @@ fn apply(file: BorrowedFd<'_>, wish: Attributes) -> rustix::io::Result<()> {
             let (uid, gid) = (Uid::from_raw_unchecked(uid), Gid::from_raw_unchecked(gid));
             rustix::fs::fchown(file, Some(uid), Some(gid))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC;
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+    }
+
+    /// A run that was killed while its keeper set the mode left `NAME.partial` locked, and the next run was refused.
+    #[test]
+    fn the_lock_of_a_program_that_ends_does_not_stay_with_a_request() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (program, keeper) = pair();
+        let written = File::options().read(true).write(true).open(file.path()).unwrap();
+        written.try_lock().unwrap();
+        send(&program, &written, &[0; 12]).unwrap();
+        let next = File::open(file.path()).unwrap();
+        next.try_lock().unwrap_err();
+        // The program is killed: the request is still on its way.
+        drop((written, program));
+        next.try_lock().unwrap();
+        drop(keeper);
+    }
+
+    #[test]
+    fn a_request_reaches_the_file_that_was_sent_also_without_a_name() {
+        let file = tempfile::tempfile().unwrap();
+        let (program, keeper) = pair();
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let state = Keeper { owners: vec![own], filter: None };
+        let wish: Vec<u8> = [0o640, STAYS, STAYS].iter().flat_map(|part: &u32| part.to_ne_bytes()).collect();
+        send(&program, &file, &wish).unwrap();
+        assert_eq!(state.answer(&keeper), Ok(true));
+        let mut answer = [1; 4];
+        rustix::net::recv(&program, &mut answer[..], RecvFlags::empty()).unwrap();
+        assert_eq!(i32::from_ne_bytes(answer), 0);
+        assert_eq!(rustix::fs::fstat(&file).unwrap().st_mode & 0o7777, 0o640);
     }
 }
