@@ -15,6 +15,7 @@ mod commands;
 mod console;
 mod error;
 mod flag_spelling;
+mod output_file;
 mod page;
 mod relative_time;
 mod relay;

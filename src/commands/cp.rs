@@ -11,12 +11,13 @@
 use super::vm_args::HomeArgs;
 use super::vms::complete;
 use crate::error::{Error, ErrorKind, Result};
+use crate::output_file;
 use crate::ui;
 use api::launcher::{Exec, Executed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cdi::size::human;
-use cdi::target::{FileOptions, FileTarget, Target as _, discard};
+use cdi::target::{FileTarget, Target as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _};
 use container_disk::digest::Hasher;
 use local_vm::client::Client;
@@ -26,7 +27,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -215,45 +216,11 @@ fn out_of_guest(guest: &Guest, path: &str, file: &Path) -> Result<()> {
     let file = if file.is_dir() { file.join(name) } else { file.to_owned() };
     let done = Arc::new(AtomicU64::new(0));
     let bar = guest.progress(&done, size);
-    let copied = write_file(&file, size, |to| receive(guest, path, size, to, &done));
+    let copied = output_file::write_with(&file, size, |to| receive(guest, path, size, to, &done));
     drop(bar);
     copied?;
     guest.tell(&format!("{}:{path}", guest.name), &file.display().to_string(), size);
     Ok(())
-}
-
-/// Writes a file as a conversion does: into a `.partial` that is locked, which gets its name when it is whole. What cannot be
-/// replaced (a link, a device, the disk of a VM that runs) is refused at first. The `.partial` of a copy that was cut short
-/// is begun anew; that of a conversion is left alone, since it can go on with it.
-fn write_file(file: &Path, size: u64, fill: impl FnOnce(&FileTarget) -> Result<()>) -> Result<()> {
-    let journal = with_end(file, ".partial.journal");
-    match std::fs::symlink_metadata(&journal) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-        Err(e) => return Err(Error::io(format!("cannot look at {}", journal.display()), e)),
-        Ok(_) => {
-            let partial = with_end(file, ".partial");
-            let what = format!("{} is the unfinished disk of a conversion", partial.display());
-            let hint = "go on with that one, or remove it with its .partial.journal";
-            return Err(Error::new(ErrorKind::Refused, what).with_hint(hint));
-        }
-    }
-    let target =
-        FileTarget::create(file, FileOptions { size: Some(size), needed: size, preallocate: false })?;
-    if let Err(e) = fill(&target) {
-        let own = target.identity();
-        drop(target);
-        // The error of the copy is told; the next copy begins a file anew that stays.
-        let _ = own.and_then(|own| discard(file, Some(&own)));
-        return Err(e);
-    }
-    Box::new(target).finish()?;
-    Ok(())
-}
-
-fn with_end(file: &Path, end: &str) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(end);
-    PathBuf::from(name)
 }
 
 /// Writes all bytes of a file in the guest, and compares them.
@@ -305,86 +272,6 @@ mod tests {
         for text in ["x", "./a:b", "/a:b", "../a:b", "web:", ":x", "dir/web:/x", "."] {
             assert_eq!(side(text), Side::Local(Path::new(text)), "{text}");
         }
-    }
-
-    fn whole(file: &Path) -> Result<()> {
-        write_file(file, 3, |to| Ok(to.write(0, b"new")?))
-    }
-
-    #[test]
-    fn a_copy_replaces_a_file_once_it_is_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("syslog");
-        for before in [None, Some("old"), Some("longer than the new one")] {
-            if let Some(before) = before {
-                std::fs::write(&file, before).unwrap();
-            }
-            whole(&file).unwrap();
-            assert_eq!(std::fs::read(&file).unwrap(), b"new");
-        }
-        std::fs::write(&file, "old").unwrap();
-        write_file(&file, 3, |to| {
-            to.write(0, b"ne")?;
-            Err(Error::failed("the guest was ended"))
-        })
-        .unwrap_err();
-        assert_eq!(std::fs::read(&file).unwrap(), b"old");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no .partial stays");
-    }
-
-    /// It published the file of the other run under its own name.
-    #[test]
-    fn the_unfinished_file_of_a_run_that_goes_on_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("disk.img");
-        write_file(&file, 4, |to| {
-            to.write(0, b"half")?;
-            let e = whole(&file).unwrap_err().to_string();
-            assert!(e.contains("disk.img.partial"), "{e}");
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(std::fs::read(&file).unwrap(), b"half");
-
-        let replaced = write_file(&file, 4, |to| {
-            to.write(0, b"lost")?;
-            std::fs::write(with_end(&file, ".new"), "of another run").unwrap();
-            std::fs::rename(with_end(&file, ".new"), with_end(&file, ".partial")).unwrap();
-            Ok(())
-        });
-        assert!(replaced.unwrap_err().to_string().contains("replaced by another run"));
-        assert_eq!(std::fs::read(&file).unwrap(), b"half");
-        assert_eq!(std::fs::read(with_end(&file, ".partial")).unwrap(), b"of another run");
-    }
-
-    #[test]
-    fn the_unfinished_file_of_a_copy_is_begun_anew_and_that_of_a_conversion_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("disk.img");
-        std::fs::write(with_end(&file, ".partial"), "half a disk").unwrap();
-        whole(&file).unwrap();
-        assert_eq!(std::fs::read(&file).unwrap(), b"new");
-
-        std::fs::write(with_end(&file, ".partial"), "half a disk").unwrap();
-        std::fs::write(with_end(&file, ".partial.journal"), "marks").unwrap();
-        let e = whole(&file).unwrap_err().to_string();
-        assert!(e.contains("disk.img.partial") && e.contains("go on with that one"), "{e}");
-        assert_eq!(std::fs::read(with_end(&file, ".partial")).unwrap(), b"half a disk");
-    }
-
-    #[test]
-    fn neither_a_link_nor_a_device_is_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        std::fs::write(&file, "old").unwrap();
-        std::os::unix::fs::symlink("file", &link).unwrap();
-        for (target, kind) in
-            [(link.as_path(), "a symbolic link"), (Path::new("/dev/null"), "a character device")]
-        {
-            let e = whole(target).unwrap_err().to_string();
-            assert!(e.contains(kind), "{e}");
-        }
-        assert_eq!(std::fs::read(&file).unwrap(), b"old");
     }
 
     /// Bytes of a piece in base64, with an end of line after each 76 characters as the tool writes them.

@@ -2,9 +2,9 @@
 
 use super::vms::VmArgs;
 use crate::error::{Error, Result};
+use crate::output_file;
 use crate::relay::Relay;
 use crate::ui;
-use local_vm::whole_file::write_whole;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -45,8 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let vm = args.vm.open()?;
     let client = vm.up()?;
     if let Some(path) = &args.screenshot {
-        let png = client.screenshot()?;
-        return if path.as_os_str() == "-" { ui::raw(&png) } else { Ok(write_whole(path, &png)?) };
+        return output_file::write(path, &client.screenshot()?);
     }
     let relay = Relay::listen(client, args.port)?;
     let port = relay.address()?.port();

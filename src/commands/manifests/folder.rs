@@ -1,6 +1,7 @@
 //! Folder of generated files, which overwrites files of its own alone.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::output_file;
 use local_vm::manifest;
 use serde_json::Value;
 use std::fs;
@@ -66,7 +67,7 @@ pub(super) fn write(folder: &Path, parent: &str, files: &[File]) -> Result<()> {
     for (path, content) in files {
         // The first file is written before all others, so that an interrupted run can be repeated.
         let path = folder.join(path);
-        fs::write(&path, content).map_err(|e| failed("write", &path, e))?;
+        output_file::write(&path, content.as_bytes())?;
         fs::create_dir_all(&old).map_err(|e| failed("make the folder", &old, e))?;
     }
     for entry in fs::read_dir(&old).map_err(|e| failed("read the folder", &old, e))? {
@@ -81,7 +82,7 @@ pub(super) fn write(folder: &Path, parent: &str, files: &[File]) -> Result<()> {
 
 /// True for a file with the mark.
 fn is_ours(path: &Path) -> bool {
-    fs::read_to_string(path).is_ok_and(|content| content.contains(MARK))
+    path.is_file() && fs::read_to_string(path).is_ok_and(|content| content.contains(MARK))
 }
 
 #[cfg(test)]

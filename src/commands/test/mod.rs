@@ -11,6 +11,7 @@ use super::start_args::StartArgs;
 use super::vms;
 use crate::console::close_at_end;
 use crate::error::{Error, ErrorKind, Result};
+use crate::output_file;
 use crate::ui;
 use api::launcher::{Exec, Life};
 use launcher_client::Access;
@@ -19,7 +20,6 @@ use local_vm::manifest::Selection;
 use local_vm::place::Home;
 use local_vm::record::Vm;
 use local_vm::start::free_name;
-use local_vm::whole_file::write_whole;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 
-    /// Write a report as JUnit XML
+    /// Write a report as JUnit XML; - is standard output
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if let Some(path) = &args.junit {
         let console = String::from_utf8_lossy(&session.console).into_owned();
-        write_whole(path, junit(&prepared.what, &outcomes, &console).as_bytes())?;
+        output_file::write(path, junit(&prepared.what, &outcomes, &console).as_bytes())?;
     }
     verdict(args, &mut session, &outcomes, &own)
 }
@@ -262,7 +262,7 @@ impl Session {
                 let done = self.client.exec(&exec, patience + Duration::from_secs(5))?;
                 judge(done.exit_code, *exit, &(done.stdout + &done.stderr), contains.as_deref())
             }
-            Action::Screenshot(path) => Ok(write_whole(path, &self.client.screenshot()?)?),
+            Action::Screenshot(path) => output_file::write(path, &self.client.screenshot()?),
             Action::End => {
                 let state = self.vm.wait_for_end(&self.client, Some(patience))?;
                 self.drain();
@@ -339,9 +339,9 @@ impl Session {
         self.drain();
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::io(format!("cannot make {}", folder.display()), e))?;
-        write_whole(&folder.join("console.log"), &self.console)?;
+        output_file::write(&folder.join("console.log"), &self.console)?;
         match self.client.screenshot() {
-            Ok(png) => Ok(write_whole(&folder.join("screen.png"), &png)?),
+            Ok(png) => output_file::write(&folder.join("screen.png"), &png),
             Err(e) => {
                 tracing::info!("the screenshot failed: {e}");
                 Ok(())

@@ -3,6 +3,7 @@
 use super::args::{VmiArg, doing};
 use crate::commands::ui::open;
 use crate::error::{Error, ErrorKind, Result};
+use crate::output_file;
 use crate::page::{Scope, Server};
 use crate::relay::is_ours;
 use crate::ui;
@@ -12,7 +13,6 @@ use crate::virt::target::{address, name};
 use crate::virt::upload::ProxySettings;
 use crate::virt::websocket::{End, Stream};
 use cluster_model::objects::Kind;
-use local_vm::whole_file::write_whole;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -112,10 +112,7 @@ async fn screenshot(name: &str, file: &Path, move_cursor: bool, cluster: &Cluste
     let part = format!("vnc/screenshot?moveCursor={move_cursor}");
     let png = cluster.bytes(&VMI.part(cluster.namespace(), name, &part)).await;
     let png = png.map_err(|e| e.into_error(&doing("take a screenshot of", VMI, name, cluster)))?;
-    match file.as_os_str() == "-" {
-        true => ui::raw(&png),
-        false => Ok(write_whole(file, &png)?),
-    }
+    output_file::write(file, &png)
 }
 
 /// Serves the page until Ctrl-C. A missing VMI is reported here, before the page is opened.
