@@ -109,6 +109,11 @@ impl Root {
         self.folder.join("thaw.json")
     }
 
+    /// File with the identity of a migration after which the VM may be at another launcher.
+    pub fn migration(&self) -> PathBuf {
+        self.folder.join("migration")
+    }
+
     /// File with the last state.
     pub fn state(&self) -> PathBuf {
         self.folder.join("state.json")

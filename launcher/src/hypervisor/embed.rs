@@ -55,7 +55,7 @@ pub fn uri(root: &Root) -> String {
 
 /// A path as one value of a URI. The user chooses the folder's name, so characters with a meaning in a URI are
 /// escaped.
-pub(super) fn escaped(path: &Path) -> String {
+pub fn escaped(path: &Path) -> String {
     percent_encode(path.as_os_str().as_bytes(), PLAIN).to_string()
 }
 

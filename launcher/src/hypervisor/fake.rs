@@ -1,7 +1,7 @@
 //! A hypervisor that runs nothing: it records each call, and behaves (or misbehaves) as a test sets it.
 
 use super::{About, Condition, DomainState, End, Error, ErrorKind, Event, Hypervisor, Pause, Result, Tell};
-use api::launcher::{MemoryStats, Stats};
+use api::launcher::{MemoryStats, Migrate, MigrationProgress, Stats};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -84,6 +84,15 @@ impl Fake {
     /// Number of hanging calls of this verb, each on a thread.
     pub fn hung(&self, verb: &str) -> usize {
         self.lock().hung.get(verb).copied().unwrap_or_default()
+    }
+
+    /// Removes a domain without an event.
+    pub fn forget(&self, name: &str) {
+        self.lock().domains.remove(name);
+    }
+
+    pub fn condition(&self, name: &str) -> Option<Condition> {
+        self.lock().domains.get(name).copied()
     }
 
     /// Makes the guests ignore the power button.
@@ -312,6 +321,41 @@ impl Hypervisor for Fake {
         self.running("stats", name)?;
         let memory = MemoryStats { domain: 32 << 20, ..MemoryStats::default() };
         Ok(Stats { cpu_ns: 1, memory, dirty_bytes_per_second: Some(0), ..Stats::default() })
+    }
+
+    /// The domain goes at once; while `migrate` hangs, once it is released; not, where it was aborted.
+    fn migrate(&self, name: &str, order: &Migrate, disks: &[String]) -> Result<()> {
+        self.said("migrate", &format!("{name} {} {}", order.id, disks.join(" ")))?;
+        if !matches!(self.lock().domains.get(name), Some(Condition::Running | Condition::Paused(_))) {
+            return Err(Error::new(ErrorKind::NotNow, format!("migrate {name}"), "it does not run"));
+        }
+        self.happen(name, &Event::Ended(End::Left));
+        self.lock().domains.remove(name);
+        Ok(())
+    }
+
+    fn migration_progress(&self, name: &str) -> Result<Option<MigrationProgress>> {
+        let runs = self.lock().domains.contains_key(name);
+        Ok(runs.then(|| MigrationProgress {
+            total: 64 << 20,
+            remaining: 1 << 20,
+            ..MigrationProgress::default()
+        }))
+    }
+
+    fn abort_migration(&self, name: &str) -> Result<()> {
+        self.running("abort_migration", name)?;
+        self.fail_next("migrate", ErrorKind::Failed, "it was aborted");
+        self.release("migrate");
+        Ok(())
+    }
+
+    fn limit_downtime(&self, name: &str, limit: Duration) -> Result<()> {
+        self.said("limit_downtime", &format!("{name} {} ms", limit.as_millis()))
+    }
+
+    fn start_post_copy(&self, name: &str) -> Result<()> {
+        self.running("start_post_copy", name).map(drop)
     }
 
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {

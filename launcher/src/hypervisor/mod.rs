@@ -19,7 +19,7 @@ pub mod receiver;
 
 pub use error::{Error, ErrorKind, Result};
 
-use api::launcher::{Domain, MonitorCommand, Stats};
+use api::launcher::{Domain, Migrate, MigrationMode, MigrationProgress, MonitorCommand, Stats};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -97,6 +97,34 @@ pub trait Hypervisor: Send + Sync + 'static {
     /// Sends a command to QEMU's monitor, and returns its answer.
     fn monitor(&self, name: &str, command: &MonitorCommand) -> Result<String> {
         let _ = command;
+        Err(unsupported(name))
+    }
+
+    /// Migrates a running domain to the driver behind the order's sockets. Blocks until it has gone, or has stayed.
+    /// `disks`: targets (`vda`) of the disks that are copied.
+    fn migrate(&self, name: &str, order: &Migrate, disks: &[String]) -> Result<()> {
+        let _ = (order, disks);
+        Err(unsupported(name))
+    }
+
+    /// Progress of the domain's migration; `None` before its first pass.
+    fn migration_progress(&self, name: &str) -> Result<Option<MigrationProgress>> {
+        Err(unsupported(name))
+    }
+
+    /// Aborts the domain's migration. The call to [`migrate`](Self::migrate) returns later.
+    fn abort_migration(&self, name: &str) -> Result<()> {
+        Err(unsupported(name))
+    }
+
+    /// Limits the pause of the guest at the end of its migration.
+    fn limit_downtime(&self, name: &str, limit: Duration) -> Result<()> {
+        let _ = limit;
+        Err(unsupported(name))
+    }
+
+    /// Lets the guest go on at the target, before all of its memory is there.
+    fn start_post_copy(&self, name: &str) -> Result<()> {
         Err(unsupported(name))
     }
 
@@ -202,6 +230,8 @@ pub enum Event {
     },
     /// The guest agent opened (`true`) or closed its channel.
     Agent(bool),
+    /// Progress of the domain's migration. The launcher's own monitor tells it.
+    Migrating(MigrationProgress, MigrationMode),
     /// The connection to the hypervisor is lost, for this reason.
     Lost(String),
 }

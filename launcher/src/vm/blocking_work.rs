@@ -5,6 +5,7 @@ use super::handle::CurrentVm;
 use super::keep;
 use super::kernel_boot;
 use super::life::Standing;
+use super::migration::Migrated;
 use super::prepare::{PrepareMode, check_alone, inserted_media, prepare};
 use crate::console::Give;
 use crate::domain;
@@ -52,6 +53,8 @@ pub(super) enum Outcome {
     Changed(Request, Result<(String, DiskLocation)>),
     /// Locations of the parts of a VM that was taken over.
     Located(Option<Box<(Host, Claims)>>),
+    /// The end of a migration.
+    Migrated(Box<Migrated>),
     /// An attempt to resume after a full disk.
     WentOn(Result<()>),
     /// A fault of the launcher in the work.
@@ -208,7 +211,11 @@ pub(super) fn request(
             return Outcome::Changed(request, changed);
         }
         Request::Link { interface, .. } => change_link(hypervisor, &known, interface),
-        Request::Start | Request::Hotplug | Request::Snapshot | Request::Migrate => Err(unsupported(name)),
+        Request::Start
+        | Request::Hotplug
+        | Request::Snapshot
+        | Request::Migrate(_)
+        | Request::AbortMigration { .. } => Err(unsupported(name)),
     };
     match result {
         Err(e) if e.kind() == ErrorKind::NotNow => match hypervisor.state(name) {

@@ -23,6 +23,7 @@ use super::grace::Grace;
 use super::handle::{self, Command, CurrentVm, Handle, SyncError, judge};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
+use super::migration::Control;
 use super::publish::Publisher;
 use super::queue::{Mode, Next, Queue, word};
 use super::resume_waits::ResumeWaits;
@@ -34,7 +35,7 @@ use crate::hypervisor::{Condition, DomainState, End, Event, Hypervisor, Pause};
 use crate::net;
 use crate::root::Root;
 use crate::selinux;
-use api::launcher::{Answer, Denial, DenialReason, Life, Request, State, Sync};
+use api::launcher::{Answer, Denial, DenialReason, Life, MIGRATED, Request, State, Sync};
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -93,6 +94,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         ending: false,
         ask_at: None,
         broken_start: None,
+        migration: None,
     };
     if let Some(sync) = sync {
         driver.take_over(sync)?;
@@ -131,6 +133,8 @@ struct Driver {
     ask_at: Option<Instant>,
     /// Failure of a start that broke off. Its QEMU may run.
     broken_start: Option<Standing>,
+    /// The migration in progress.
+    migration: Option<Arc<Control>>,
 }
 
 impl Driver {
@@ -139,7 +143,7 @@ impl Driver {
             self.go_on();
             // Hanging work belongs to a VM that has ended.
             let works = self.work.as_ref().is_some_and(|work| !work.hangs());
-            if self.ending && !works && matches!(self.queue.mode(), Mode::Empty | Mode::Ended) {
+            if self.ending && !works && matches!(self.queue.mode(), Mode::Empty | Mode::Ended | Mode::Moved) {
                 return;
             }
             let until = |time: Option<Instant>| async move {
@@ -212,6 +216,7 @@ impl Driver {
         // sync: that takes the request 'start'.
         self.known = Some(CurrentVm { sync, machine, name, host });
         let reason = match (self.queue.mode(), same) {
+            (Mode::Moved, _) => "the VM has migrated away from this launcher",
             (Mode::Ended, true) => "the VM has ended; the request 'start' starts it again",
             (Mode::Ended, false) => {
                 "the VM has ended; its new spec is used when the request 'start' starts it again"
@@ -252,6 +257,7 @@ impl Driver {
                 Some(Next::Do(Request::ResumeAfterDiskPressure)) if !self.disk_pressure.is_there() => {
                     self.queue.done();
                 }
+                Some(Next::Do(Request::Migrate(order))) => self.migrate(*order),
                 Some(Next::Do(request)) => self.begin(request),
                 Some(Next::Drop(request, reason)) => {
                     tracing::info!("{} is dropped: {reason}", word(&request));
@@ -344,10 +350,11 @@ impl Driver {
                 if let Some(known) = &mut self.known {
                     known.host = host;
                 }
-                if self.queue.mode() != Mode::Ended {
+                if !self.queue.mode().is_over() {
                     self.claims = claims.unwrap_or_default();
                 }
             }
+            Outcome::Migrated(ended) => self.migrated(*ended),
             Outcome::WentOn(Ok(())) => {}
             Outcome::WentOn(Err(e)) => tracing::warn!("{e}"),
         }
@@ -373,7 +380,7 @@ impl Driver {
             self.disk_pressure.failed();
         }
         match (request, result) {
-            (Request::Shutdown { .. }, Ok(())) if self.queue.mode() != Mode::Ended => {
+            (Request::Shutdown { .. }, Ok(())) if !self.queue.mode().is_over() => {
                 self.mode(Mode::Stopping);
                 self.tick = Some(Instant::now() + TICK);
                 self.grace = self.grace.map(|grace| grace.reached(Instant::now()));
@@ -384,7 +391,7 @@ impl Driver {
                 });
             }
             // The event of the VM's end will follow; waiting requests must not be judged as if it ran.
-            (Request::Destroy, Ok(())) if self.queue.mode() != Mode::Ended => self.mode(Mode::Stopping),
+            (Request::Destroy, Ok(())) if !self.queue.mode().is_over() => self.mode(Mode::Stopping),
             (Request::Pause | Request::PauseForDiskPressure { .. }, Ok(())) => self.record_pause(),
             (Request::Unpause | Request::ResumeAfterDiskPressure, Ok(())) => self.record_resume(),
             (Request::Link { interface, up }, Ok(())) => {
@@ -409,7 +416,7 @@ impl Driver {
     fn found_off(&mut self, request: &Request, seen: &DomainState) {
         tracing::info!("{} came too late: the VM is off", word(request));
         self.queue.done();
-        if self.queue.mode() != Mode::Ended {
+        if !self.queue.mode().is_over() {
             self.saw(seen);
         }
     }
@@ -445,16 +452,25 @@ impl Driver {
 
     /// Handles work that takes too long.
     fn work_hangs(&mut self) {
-        let (Some(work), Some(known)) = (&mut self.work, &self.known) else { return };
+        let Some(known) = &self.known else { return };
         let grace = known.machine.grace_period;
         if let (None, Some(seconds)) = (self.grace, self.queue.waiting_shutdown(grace)) {
             // The guest may not receive the request before its time is over.
             self.grace = Some(Grace::begin(None, seconds, Instant::now()));
         }
-        if self.queue.is_to_end(grace) {
-            work.force(&self.parts.hypervisor, &known.name);
+        let (is_to_end, name) = (self.queue.is_to_end(grace), known.name.clone());
+        if self.migration_hangs(self.queue.has_end())
+            && is_to_end
+            && let Some(work) = &mut self.work
+        {
+            work.force(&self.parts.hypervisor, &name);
         }
-        if let Some(late) = work.looked() {
+        // A migration takes its time.
+        let is_bounded = self.migration.is_none();
+        let Some(work) = self.work.as_mut() else { return };
+        if let Some(late) = work.looked()
+            && is_bounded
+        {
             tracing::warn!("{late}");
             self.publisher.change(|state| state.message = Some(late));
         }
@@ -468,7 +484,7 @@ impl Driver {
             return self.early.push(event);
         }
         // What comes while a start waits for room is of the one that failed.
-        if self.waits_for_room() || matches!(self.queue.mode(), Mode::Empty | Mode::Ended) {
+        if self.waits_for_room() || matches!(self.queue.mode(), Mode::Empty | Mode::Ended | Mode::Moved) {
             return;
         }
         tracing::debug!("{event:?}");
@@ -479,6 +495,12 @@ impl Driver {
                 self.saw_running();
             }
             Event::Paused(Pause::Asked | Pause::Passing) if self.passing => {}
+            // The last moment of a migration. Its result follows.
+            Event::Paused(Pause::Passing) if self.migration.is_some() => {}
+            Event::Ended(End::Left) => {
+                self.has_moved(MIGRATED, "the VM runs at the target of its migration".into());
+            }
+            Event::Migrating(progress, mode) => self.migration_progress(progress, mode),
             Event::Paused(pause) => self.saw_paused(pause),
             Event::Panicked => self.before.panicked = true,
             Event::Ended(end) => self.ended(end),
@@ -557,6 +579,9 @@ impl Driver {
         let found = blocking_work::find(&*self.parts.hypervisor, &known, &self.parts.lines, last);
         let seen =
             found.map_err(|e| Error::new(ErrorKind::Failed, "cannot read the state of the VM").because(e))?;
+        if self.moved_before(seen.as_ref()) {
+            return Ok(());
+        }
         match seen {
             Some(seen) if !matches!(seen.condition, Condition::Off(_)) => {
                 tracing::info!("took over {}, which runs", known.name);
@@ -587,6 +612,8 @@ impl Driver {
 mod broken;
 #[path = "driver_end.rs"]
 mod end;
+#[path = "driver_migration.rs"]
+mod migrations;
 #[path = "driver_pause.rs"]
 mod pause;
 #[path = "driver_room.rs"]

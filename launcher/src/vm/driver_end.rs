@@ -21,18 +21,20 @@ impl Driver {
         if may_run && self.grace.is_none() && !self.queue.has_end() {
             let answer = self.queue.admit(Request::Shutdown { grace: None });
             tracing::info!("the launcher is to end, so its VM is shut down: {answer:?}");
+            self.abort_migration();
         }
     }
 
     pub(super) fn grace_is_over(&mut self) {
         let Some(grace) = self.grace.take() else { return };
         self.tick = None;
-        if self.queue.mode() == Mode::Ended {
+        if self.queue.mode().is_over() {
             return;
         }
         let seconds = grace.seconds();
         (self.grace, self.before.grace_over) = (Some(grace.over(Instant::now() + TICK)), Some(seconds));
         let answer = self.queue.admit(Request::Destroy);
+        self.abort_migration();
         tracing::info!("{seconds} s are over, the VM is forced off: {answer:?}");
     }
 }

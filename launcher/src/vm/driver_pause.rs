@@ -28,11 +28,18 @@ impl Driver {
         if let Some(Err(denial)) = self.known.as_ref().map(|known| changeable::check(known, &request)) {
             return Answer::Denied(denial);
         }
+        if let Some(answer) = self.migration_request(&request) {
+            return answer;
+        }
+        let ends = matches!(request, Request::Shutdown { .. } | Request::Destroy);
         let was_under_pressure = self.disk_pressure.is_there();
         let answer = self.disk_pressure.admit(&mut self.queue, request);
         // A user has made the pause theirs.
         if was_under_pressure && !self.disk_pressure.is_there() && self.queue.mode() == Mode::Paused {
             self.saw_paused(Pause::Asked);
+        }
+        if ends && answer == Answer::Queued {
+            self.abort_migration();
         }
         answer
     }
@@ -86,6 +93,7 @@ impl Driver {
         self.heard.paused = true;
         self.mode(Mode::Paused);
         let standing = self.disk_pressure.standing(pause);
+        let standing = standing.or_else(|| self.migration_standing().filter(|_| pause == Pause::Asked));
         self.stands(&standing.unwrap_or_else(|| life::paused(pause, self.disk_error.as_ref())));
     }
 }

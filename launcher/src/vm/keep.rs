@@ -19,6 +19,29 @@ pub(super) fn sync(root: &Root, sync: &Sync) -> Result<()> {
     write_durable(&root.vm(), &text).map_err(|e| Error::io(cannot(), e))
 }
 
+/// Records that the VM may be at another launcher from now on. The record outlives this launcher and its host.
+pub(super) fn migration(root: &Root, id: &str) -> Result<()> {
+    let path = root.migration();
+    let cannot = || format!("cannot record the migration in {}", path.display());
+    write_durable(&path, id.as_bytes()).map_err(|e| Error::io(cannot(), e))
+}
+
+/// Removes that record: the VM has stayed.
+pub(super) fn no_migration(root: &Root) {
+    match fs::remove_file(root.migration()) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!("cannot remove {}: {e}", root.migration().display());
+        }
+        _ => {}
+    }
+}
+
+/// True if the VM may be at another launcher.
+pub(super) fn may_have_moved(root: &Root) -> bool {
+    // A record that cannot be read counts.
+    root.migration().symlink_metadata().map_or_else(|e| e.kind() != io::ErrorKind::NotFound, |_| true)
+}
+
 /// Name of the domain of the VM that an earlier launcher, or the one that sends it here, has run.
 pub fn domain_name(root: &Root) -> Result<String> {
     let missing = || Error::new(ErrorKind::NotFound, format!("there is no VM in {}", root.vm().display()));

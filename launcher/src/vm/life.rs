@@ -10,7 +10,7 @@
 //! ```
 
 use crate::hypervisor::{End, Pause};
-use api::launcher::{Life, NO_SPACE, START_FAILED};
+use api::launcher::{Life, MIGRATED, NO_SPACE, START_FAILED};
 
 /// A life with its reason and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub fn ended(end: End, before: &Before) -> Standing {
         }
         End::Crashed => standing(Life::Failed, "Crashed", &with_last_words("QEMU ended by itself")),
         End::Failed => standing(Life::Failed, START_FAILED, &with_last_words("the VM could not start")),
-        End::Left => standing(Life::Succeeded, "Left", "the VM was saved or migrated away"),
+        End::Left => standing(Life::Succeeded, MIGRATED, "the VM runs at the target of its migration"),
         End::Unknown => {
             standing(Life::Failed, "Lost", &with_last_words("the VM ended while no launcher watched it"))
         }
@@ -137,7 +137,7 @@ mod tests {
             (End::Destroyed, &none, Life::Succeeded, "Destroyed"),
             (End::Crashed, &acpi, Life::Failed, "Crashed"),
             (End::Failed, &acpi, Life::Failed, START_FAILED),
-            (End::Left, &acpi, Life::Succeeded, "Left"),
+            (End::Left, &acpi, Life::Succeeded, "Migrated"),
             (End::Unknown, &acpi, Life::Failed, "Lost"),
             (End::Crashed, &Before { panicked: true, ..acpi.clone() }, Life::Failed, "GuestPanicked"),
             (End::Shutdown, &Before { watchdog: true, ..acpi.clone() }, Life::Failed, "WatchdogExpired"),

@@ -38,6 +38,7 @@ mod keep;
 mod kernel_boot;
 pub mod life;
 pub(crate) mod metrics;
+mod migration;
 mod new_file;
 mod overlay;
 mod pinning;

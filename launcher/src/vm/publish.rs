@@ -86,7 +86,8 @@ fn forget_phases(state: &mut State) {
 }
 
 fn cut_message(state: &mut State) {
-    if let Some(message) = &mut state.message {
+    let of_migration = state.migration.as_mut().and_then(|migration| migration.message.as_mut());
+    for message in state.message.iter_mut().chain(of_migration) {
         message.truncate(message.floor_char_boundary(MESSAGE));
     }
 }
@@ -104,6 +105,7 @@ pub(super) fn emptied(state: &State) -> State {
         kernel_boot: None,
         agent: false,
         credentials: None,
+        migration: None,
         targets: BTreeMap::new(),
         links: BTreeMap::new(),
         ..state.clone()
@@ -127,6 +129,7 @@ fn empty(now: String) -> State {
         kernel_boot: None,
         agent: false,
         credentials: None,
+        migration: None,
         targets: BTreeMap::new(),
         links: BTreeMap::new(),
         phases: Vec::new(),

@@ -8,7 +8,7 @@
 //!
 //! Every request is named in every mode. A new one compiles only when each mode has answered it.
 
-use api::launcher::{Answer, Denial, DenialReason, Request};
+use api::launcher::{Answer, Denial, DenialReason, Migrate, Request};
 use std::collections::VecDeque;
 
 /// Mode of a VM, as far as requests depend on it.
@@ -23,6 +23,15 @@ pub enum Mode {
     /// The guest was asked to shut down.
     Stopping,
     Ended,
+    /// The VM has gone to another launcher, or may have.
+    Moved,
+}
+
+impl Mode {
+    /// True if the VM does not run here any more.
+    pub fn is_over(self) -> bool {
+        matches!(self, Mode::Ended | Mode::Moved)
+    }
 }
 
 /// The waiting requests, and the request in progress.
@@ -129,6 +138,19 @@ impl Queue {
         self.doing.as_ref()
     }
 
+    /// The migration in progress, or the one that waits.
+    pub fn migration(&self) -> Option<&Migrate> {
+        self.outstanding().find_map(|request| match request {
+            Request::Migrate(order) => Some(&**order),
+            _ => None,
+        })
+    }
+
+    /// Removes waiting migrations.
+    pub fn forget_migrations(&mut self) {
+        self.waiting.retain(|request| !matches!(request, Request::Migrate(_)));
+    }
+
     /// True if the request in progress or a waiting one ends the VM.
     pub fn has_end(&self) -> bool {
         self.outstanding().any(|request| matches!(request, Request::Shutdown { .. } | Request::Destroy))
@@ -183,8 +205,12 @@ pub fn judge(mode: Mode, request: &Request) -> Answer {
         Mode::Paused => when_paused(request),
         Mode::Stopping => when_stopping(request),
         Mode::Ended => when_ended(request),
+        Mode::Moved => denied(DenialReason::Moved),
     }
 }
+
+/// The driver aborts a migration that is in progress; another one never reaches the queue's judgement.
+const NO_MIGRATION: &str = "no such migration is in progress";
 
 /// The answer to requests that are not supported yet, in any mode.
 fn not_yet(what: &str) -> Answer {
@@ -206,7 +232,7 @@ fn when_empty(request: &Request) -> Answer {
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => nothing(),
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
-        Request::Migrate => not_yet("migration"),
+        Request::Migrate(_) | Request::AbortMigration { .. } => nothing(),
     }
 }
 
@@ -225,7 +251,8 @@ fn when_preparing(request: &Request) -> Answer {
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => early(),
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
-        Request::Migrate => not_yet("migration"),
+        Request::Migrate(_) => early(),
+        Request::AbortMigration { .. } => ignored(NO_MIGRATION),
     }
 }
 
@@ -243,7 +270,8 @@ fn when_running(request: &Request) -> Answer {
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => Answer::Queued,
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
-        Request::Migrate => not_yet("migration"),
+        Request::Migrate(_) => Answer::Queued,
+        Request::AbortMigration { .. } => ignored(NO_MIGRATION),
     }
 }
 
@@ -262,7 +290,8 @@ fn when_paused(request: &Request) -> Answer {
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => Answer::Queued,
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
-        Request::Migrate => not_yet("migration"),
+        Request::Migrate(_) => Answer::Queued,
+        Request::AbortMigration { .. } => ignored(NO_MIGRATION),
     }
 }
 
@@ -284,7 +313,8 @@ fn when_stopping(request: &Request) -> Answer {
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => late(),
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
-        Request::Migrate => not_yet("migration"),
+        Request::Migrate(_) => late(),
+        Request::AbortMigration { .. } => ignored(NO_MIGRATION),
     }
 }
 
@@ -303,7 +333,8 @@ fn when_ended(request: &Request) -> Answer {
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => over(),
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
-        Request::Migrate => not_yet("migration"),
+        Request::Migrate(_) => over(),
+        Request::AbortMigration { .. } => ignored(NO_MIGRATION),
     }
 }
 
@@ -318,7 +349,7 @@ fn after(mode: Mode, request: &Request) -> Mode {
         Request::Pause | Request::PauseForDiskPressure { .. } => Mode::Paused,
         Request::Unpause | Request::ResumeAfterDiskPressure => Mode::Running,
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => mode,
-        Request::Hotplug | Request::Snapshot | Request::Migrate => mode,
+        Request::Hotplug | Request::Snapshot | Request::Migrate(_) | Request::AbortMigration { .. } => mode,
     }
 }
 
@@ -342,7 +373,8 @@ pub(super) fn word(request: &Request) -> String {
         Request::Link { .. } => "link",
         Request::Hotplug => "hotplug",
         Request::Snapshot => "snapshot",
-        Request::Migrate => "migrate",
+        Request::Migrate(_) => "migrate",
+        Request::AbortMigration { .. } => "abort migration",
     }
     .to_owned()
 }

@@ -1,7 +1,14 @@
 //! The queue against a second model: a table of letters and a plain replay.
 
 use super::*;
+use api::launcher::{MigrationLimits, MigrationSockets};
 use proptest::prelude::*;
+
+fn order() -> Migrate {
+    let socket = |name: &str| format!("/run/{name}").into();
+    let sockets = MigrationSockets { libvirt: socket("l"), memory: socket("m"), disks: socket("d") };
+    Migrate { id: "m".into(), sockets, copied_disks: Vec::new(), limits: MigrationLimits::default() }
+}
 
 fn requests() -> Vec<Request> {
     let disk = || "cd".to_owned();
@@ -21,22 +28,24 @@ fn requests() -> Vec<Request> {
         Request::Link { interface: "net".into(), up: false },
         Request::Hotplug,
         Request::Snapshot,
-        Request::Migrate,
+        Request::Migrate(Box::new(order())),
+        Request::AbortMigration { id: "m".into() },
     ]
 }
 
-const MODES: [Mode; 6] =
-    [Mode::Empty, Mode::Preparing, Mode::Running, Mode::Paused, Mode::Stopping, Mode::Ended];
+const MODES: [Mode; 7] =
+    [Mode::Empty, Mode::Preparing, Mode::Running, Mode::Paused, Mode::Stopping, Mode::Ended, Mode::Moved];
 
 /// One row a mode, one letter a request, in the order of [`requests`]: Queued, Ignored, Denied.
-///               start shut shut1 destr reboot reset pause unpause full room eject insert link hot snap migr
-const TABLE: [&str; 6] = [
-    "D DD D DD DD DD DDD DDD", // empty
-    "I QQ Q DD QD DD DDD DDD", // preparing
-    "I QQ Q QQ QI QI QQQ DDD", // running
-    "I QQ Q DQ IQ IQ QQQ DDD", // paused
-    "Q IQ Q DD DD DD DDD DDD", // stopping
-    "Q II I DD DD DD DDD DDD", // ended
+///               start shut shut1 destr reboot reset pause unpause full room eject insert link hot snap migr abort
+const TABLE: [&str; 7] = [
+    "D DD D DD DD DD DDD DD DD", // empty
+    "I QQ Q DD QD DD DDD DD DI", // preparing
+    "I QQ Q QQ QI QI QQQ DD QI", // running
+    "I QQ Q DQ IQ IQ QQQ DD QI", // paused
+    "Q IQ Q DD DD DD DDD DD DI", // stopping
+    "Q II I DD DD DD DDD DD DI", // ended
+    "D DD D DD DD DD DDD DD DD", // moved
 ];
 
 fn letter(answer: &Answer) -> char {
@@ -183,7 +192,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_queue_answers_like_the_second_model(steps in prop::collection::vec((0_u8..4, 0_usize..16), 1..60)) {
+    fn the_queue_answers_like_the_second_model(steps in prop::collection::vec((0_u8..4, 0_usize..17), 1..60)) {
         let all = requests();
         let (mut queue, mut model, mut busy) = (Queue::default(), Model::default(), false);
         for (what, n) in steps {

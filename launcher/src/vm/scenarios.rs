@@ -17,6 +17,8 @@ mod disk_pressure;
 mod full_disk;
 #[path = "late_event_scenarios.rs"]
 mod late_events;
+#[path = "migration_scenarios.rs"]
+mod migrations;
 
 const NAME: &str = "default_vm";
 

@@ -1,8 +1,8 @@
 //! A running VM goes from launcher to launcher, each without privileges: a libvirt daemon on the target's folders receives it, is
 //! killed, and the driver inside the launcher finds the VM there.
 //!
-//! The launchers see their files at the same paths, as in pods. The source's libvirt is asked by virsh, in place of a launcher
-//! that was killed. What the two virt-handlers do, carry connections between sockets, is done by [`carry`].
+//! The launchers see their files at the same paths, as in pods. What the two virt-handlers do, carry connections between sockets,
+//! is done by [`carry`].
 
 use crate::vm::{Vm, tiny, vmi};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::net::Shutdown;
 use std::os::unix::fs::chown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -92,30 +92,18 @@ impl Pod {
         })
     }
 
-    /// Runs virsh on the driver of this pod, whose launcher has been killed.
-    fn virsh(&self, qemu: u64, arguments: &[&str]) -> Output {
-        Command::new("nsenter")
-            .args([
-                "--target",
-                &qemu.to_string(),
-                "--mount",
-                "setpriv",
-                "--reuid",
-                "107",
-                "--regid",
-                "107",
-                "--clear-groups",
-            ])
-            .args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "env", "HOME=/mnt/r/home"])
-            .args([
-                "XDG_RUNTIME_DIR=/mnt/r/home/run",
-                "XDG_CACHE_HOME=/mnt/r/home/cache",
-                "XDG_CONFIG_HOME=/mnt/r/home/config",
-            ])
-            .args(["virsh", "--connect", "qemu:///embed?root=/mnt/r"])
-            .args(arguments)
-            .output()
-            .unwrap()
+    /// Asks the launcher to migrate its VM through the sockets of its pod, and waits for the end.
+    fn migrate(&self, id: &str, limits: &Value, meanwhile: impl FnOnce(&Vm)) -> Value {
+        let socket = |n: usize| Path::new(INSIDE).join(SOCKETS[n]);
+        let sockets = json!({"libvirt": socket(0), "memory": socket(1), "disks": socket(2)});
+        let order = json!({
+            "request": "migrate", "id": id, "sockets": sockets, "copiedDisks": ["data"], "limits": limits,
+        });
+        self.vm.request(&order);
+        meanwhile(&self.vm);
+        self.vm.until("the end of the migration", |state| {
+            !matches!(state["migration"]["phase"].as_str(), Some("Running" | "Aborting"))
+        })
     }
 }
 
@@ -160,21 +148,20 @@ fn carry(source: &Pod, target: &Pod) {
     }
 }
 
-/// Migrates the VM to a new launcher, as the launcher of the source will.
-fn hop(source: &mut Pod, name: &str) -> Pod {
+/// Migrates the VM to a new launcher.
+fn hop(source: &mut Pod, id: &str) -> Pod {
     let qemu = source.vm.state()["qemu_pid"].as_u64().unwrap();
     let mut target = Pod::receiving(source);
-    source.vm.kill();
     carry(source, &target);
-    let (launched, migrated) = target.receive(|| {
-        let uris = ["--migrateuri", "unix:///mnt/memory.sock", "--disks-uri", "unix:///mnt/disks.sock"];
-        let disks = ["--copy-storage-all", "--migrate-disks", "vda"];
-        let how = ["migrate", "--live", "--p2p", "--persistent", "--undefinesource"];
-        let to = [name, "qemu+unix:///session?socket=/mnt/libvirt.sock"];
-        source.virsh(qemu, &[&how[..], &disks, &uris, &to].concat())
-    });
-    let said = String::from_utf8_lossy(&migrated.stderr).into_owned();
-    assert!(migrated.status.success() && launched.is_ok(), "{said}\n{}", target.vm.log());
+    let (launched, left) = target.receive(|| source.migrate(id, &json!({}), |_| {}));
+    assert!(launched.is_ok(), "{left}\n{}\n{}", source.vm.log(), target.vm.log());
+    assert_eq!((&left["life"], &left["reason"]), (&json!("Succeeded"), &json!("Migrated")), "{left}");
+    let migration = &left["migration"];
+    assert_eq!((&migration["phase"], &migration["id"]), (&json!("Succeeded"), &json!(id)), "{left}");
+    eprintln!("{migration}");
+    let again = source.vm.answer(&json!({"request": "start"}));
+    assert_eq!((&again["answer"], &again["code"]), (&json!("denied"), &json!("Moved")), "{again}");
+    source.vm.kill();
     let state = target.vm.state();
     assert_eq!(state["life"], "Running", "{state}: {}", target.vm.log());
     assert_ne!(state["qemu_pid"].as_u64().unwrap(), qemu);
@@ -183,6 +170,24 @@ fn hop(source: &mut Pod, name: &str) -> Pod {
     let children = Command::new("pgrep").args(["--parent", &target.vm.pid().to_string()]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&children.stdout), "", "the launcher has a child");
     target
+}
+
+/// Begins a migration that would take minutes, and aborts it.
+fn stay(source: &Pod) {
+    let mut target = Pod::receiving(source);
+    carry(source, &target);
+    let slow = json!({"bandwidth": 1 << 20});
+    let (launched, state) = target.receive(|| {
+        source.migrate("slow", &slow, |vm| {
+            vm.until("progress", |state| state["migration"]["progress"]["processed"].as_u64() > Some(0));
+            vm.request(&json!({"request": "abortMigration", "id": "slow"}));
+        })
+    });
+    assert!(launched.is_err(), "the VM that stayed is at the target, too");
+    let migration = &state["migration"];
+    assert_eq!((&migration["phase"], &state["life"]), (&json!("Aborted"), &json!("Running")), "{state}");
+    assert_eq!(migration["message"], "Live migration has been aborted");
+    assert!(!source.inside("r/migration").exists());
 }
 
 /// The numbers and times that the guest counts, and the longest time between two.
@@ -223,8 +228,9 @@ fn a_running_vm_goes_to_another_launcher_and_on_to_a_third() {
     console.says("count 20 ");
     drop(console);
 
-    let mut second = hop(&mut first, "test_hop");
-    let third = hop(&mut second, "test_hop");
+    stay(&first);
+    let mut second = hop(&mut first, "one");
+    let third = hop(&mut second, "two");
     third.vm.until_log("count ");
 
     let mut console = third.vm.console();

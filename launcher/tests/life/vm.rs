@@ -265,9 +265,14 @@ impl Vm {
 
     /// Sends a request that is queued.
     pub(crate) fn request(&self, request: &Value) {
-        let (_, answer) = self.ask("POST", "/v1/requests", request);
-        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        let answer = self.answer(request);
         assert_eq!(answer["answer"], "queued", "{request}: {answer}");
+    }
+
+    /// The answer to a request.
+    pub(crate) fn answer(&self, request: &Value) -> Value {
+        let (_, answer) = self.ask("POST", "/v1/requests", request);
+        serde_json::from_slice(&answer).unwrap()
     }
 
     pub(crate) fn state(&self) -> Value {

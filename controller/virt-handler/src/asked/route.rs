@@ -99,7 +99,8 @@ pub(super) fn is_passed_on(request: &Request) -> bool {
         | Request::Snapshot
         | Request::PauseForDiskPressure { .. }
         | Request::ResumeAfterDiskPressure
-        | Request::Migrate => false,
+        | Request::Migrate(_)
+        | Request::AbortMigration { .. } => false,
     }
 }
 

@@ -82,6 +82,12 @@ pub enum DenialReason {
     BindingSidecar,
     Passt,
     DevicesUnknown,
+    /// Another migration is in progress.
+    Migrating,
+    /// The VMI has gone to another launcher, or may have.
+    Moved,
+    /// The migration was attempted already.
+    MigrationEnded,
     /// A reason of another version of the launcher.
     #[default]
     #[serde(other)]
@@ -145,6 +151,9 @@ impl DenialReason {
             DenialReason::DevicesUnknown => {
                 (409, None, "the devices of the VM are not known; start the VM again")
             }
+            DenialReason::Migrating => (409, None, "the VM is migrating already: {}"),
+            DenialReason::Moved => (409, None, "the VM has migrated away from this launcher"),
+            DenialReason::MigrationEnded => (409, None, "the migration {} has ended already"),
             DenialReason::Unknown => (409, None, GAP),
         };
         DenialFacts { status, condition, sentence }
@@ -162,7 +171,7 @@ mod tests {
     use serde_json::{Value, from_value, json, to_value};
 
     /// Code, status, number of names, and message with the names `a` and `b`, as users have seen it.
-    const TABLE: [(&str, u16, usize, &str); 19] = [
+    const TABLE: [(&str, u16, usize, &str); 22] = [
         ("NoVm", 409, 0, "there is no VM yet"),
         ("Starting", 409, 0, "the VM is being started"),
         ("Stopping", 409, 0, "the VM is stopping"),
@@ -192,6 +201,9 @@ mod tests {
         ),
         ("Passt", 409, 1, "the interface 'a' is of passt (passtBinding), whose link is always up"),
         ("DevicesUnknown", 409, 0, "the devices of the VM are not known; start the VM again"),
+        ("Migrating", 409, 1, "the VM is migrating already: a"),
+        ("Moved", 409, 0, "the VM has migrated away from this launcher"),
+        ("MigrationEnded", 409, 1, "the migration a has ended already"),
     ];
 
     fn reason(code: &str) -> DenialReason {

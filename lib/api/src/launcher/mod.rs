@@ -33,6 +33,7 @@ mod denial;
 mod domain;
 mod ending;
 mod guest;
+mod migration;
 mod stats;
 
 pub use denial::{Denial, DenialFacts, DenialReason};
@@ -41,6 +42,9 @@ pub use ending::Ending;
 pub use guest::{
     Exec, Executed, Freeze, GuestCommand, GuestFilesystem, GuestInfo, GuestInterface, GuestLoad, GuestUser,
     LONGEST_FREEZE,
+};
+pub use migration::{
+    Migrate, Migration, MigrationLimits, MigrationMode, MigrationPhase, MigrationProgress, MigrationSockets,
 };
 pub use stats::{DiskStats, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
 
@@ -325,8 +329,13 @@ pub enum Request {
     Hotplug,
     /// Take a snapshot. Not supported yet.
     Snapshot,
-    /// Migrate the VMI to another host. Not supported yet.
-    Migrate,
+    /// Migrate the VMI to another launcher. The state has its progress and its end.
+    Migrate(Box<Migrate>),
+    /// Abort a migration. Ignored where that one is not in progress.
+    AbortMigration {
+        /// Identity of the migration.
+        id: String,
+    },
 }
 
 /// Value of [`State::reason`] for a VMI that failed to start …
@@ -335,6 +344,13 @@ pub const START_FAILED: &str = "StartFailed";
 pub const REFUSED: &str = "StartRefused";
 /// … and of one in [`Life::Preparing`] whose start waits for room on a disk of its node: it is tried again and again.
 pub const NO_SPACE: &str = "NoSpace";
+
+/// The [`State::reason`] of a VMI that has gone to another launcher.
+pub const MIGRATED: &str = "Migrated";
+/// … and of one whose launcher ended while it migrated: where it runs is not known here.
+pub const MIGRATION_UNKNOWN: &str = "MigrationUnknown";
+/// … and of one that is paused until its memory is copied.
+pub const PAUSED_BY_MIGRATION: &str = "PausedByMigrationMonitor";
 
 /// The [`State::reason`] of a VMI that is paused because the disk of its node is nearly full.
 pub const PAUSED_BY_DISK_PRESSURE: &str = "PausedByDiskPressure";
@@ -384,6 +400,9 @@ pub struct State {
     /// Progress of the SSH keys and passwords into the guest; `None` if the guest agent does not set any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
+    /// The last migration to another launcher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<Migration>,
     /// Target names (`vda`) by disk.
     #[serde(default)]
     pub targets: BTreeMap<String, String>,

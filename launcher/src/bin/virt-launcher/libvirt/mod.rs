@@ -13,10 +13,11 @@
 mod domain;
 mod events;
 mod from_libvirt;
+mod migration;
 mod records;
 
 use crate::memory;
-use api::launcher::{MonitorCommand, Stats};
+use api::launcher::{Migrate, MigrationProgress, MonitorCommand, Stats};
 use launcher::hypervisor::{About, Condition, DomainState, Error, ErrorKind, Hypervisor, Result, Tell};
 use launcher_client::process::Process;
 use rustix::fs::{Mode, OFlags};
@@ -310,6 +311,32 @@ impl Hypervisor for Libvirt {
             true => Err(Error::new(ErrorKind::Failed, doing, "its answer is longer than 2 MiB")),
             false => Ok(answer),
         }
+    }
+
+    fn migrate(&self, name: &str, order: &Migrate, disks: &[String]) -> Result<()> {
+        let doing = format!("migrate {name}");
+        migration::migrate(&self.domain(name, &doing)?, order, disks, &doing)
+    }
+
+    fn migration_progress(&self, name: &str) -> Result<Option<MigrationProgress>> {
+        let doing = format!("read the progress of the migration of {name}");
+        migration::progress(&self.domain(name, &doing)?, &doing)
+    }
+
+    fn abort_migration(&self, name: &str) -> Result<()> {
+        let doing = format!("abort the migration of {name}");
+        migration::abort(&self.domain(name, &doing)?, &doing)
+    }
+
+    fn limit_downtime(&self, name: &str, limit: Duration) -> Result<()> {
+        let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.on("limit the downtime of", name, |domain| domain.migrate_set_max_downtime(milliseconds, 0))
+            .map(drop)
+    }
+
+    fn start_post_copy(&self, name: &str) -> Result<()> {
+        let doing = format!("start post-copy of {name}");
+        migration::start_post_copy(&self.domain(name, &doing)?, &doing)
     }
 
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {

@@ -1,0 +1,227 @@
+//! Migrations: their requests, their progress, and their end.
+//!
+//! ```text
+//!  Migrate ──► queue ──► work, in which all other requests wait
+//!  AbortMigration, Shutdown, Destroy, the end of the launcher ──► abort; then their turn comes, unless the VM has gone
+//!  the end ──► gone: Mode::Moved, which starts nothing      stayed: the VM as it was seen      unknown: as gone
+//! ```
+
+use super::Driver;
+use crate::hypervisor::{Condition, DomainState, End};
+use crate::vm::keep;
+use crate::vm::life::Standing;
+use crate::vm::migration::{self, ABORT, Abort, Migrated, Place};
+use crate::vm::queue::Mode;
+use crate::vm::work::Work;
+use api::launcher::{
+    Answer, Denial, DenialReason, Life, MIGRATED, MIGRATION_UNKNOWN, Migrate, Migration, MigrationMode,
+    MigrationPhase, MigrationProgress, PAUSED_BY_MIGRATION, Request,
+};
+use std::sync::Arc;
+
+impl Driver {
+    /// Answer to a request about a migration; `None` leaves it to the queue.
+    pub(super) fn migration_request(&mut self, request: &Request) -> Option<Answer> {
+        let known = self.queue.migration().map(|order| order.id.clone());
+        match request {
+            Request::Migrate(order) => {
+                if known.as_ref() == Some(&order.id) {
+                    return Some(Answer::Ignored { reason: "this migration is in progress".into() });
+                }
+                if let Some(known) = known {
+                    return Some(Answer::Denied(Denial::new(DenialReason::Migrating, &[&known])));
+                }
+                // A repeated order must not begin a second attempt, whose target has gone.
+                let last = self.publisher.state().migration.filter(|last| last.id == order.id);
+                if last.is_some() {
+                    return Some(Answer::Denied(Denial::new(DenialReason::MigrationEnded, &[&order.id])));
+                }
+                let targets = crate::domain::targets(&self.known.as_ref()?.machine);
+                let missing = order.copied_disks.iter().find(|disk| !targets.contains_key(*disk))?;
+                Some(Answer::Denied(Denial::new(DenialReason::NoDisk, &[missing])))
+            }
+            Request::AbortMigration { id } if known.as_ref() == Some(id) => {
+                self.abort_migration();
+                Some(Answer::Queued)
+            }
+            _ => None,
+        }
+    }
+
+    /// Aborts the migration in progress, and forgets one that waits.
+    pub(super) fn abort_migration(&mut self) {
+        let waiting = self.queue.migration().cloned().filter(|_| self.migration.is_none());
+        if let Some(order) = waiting {
+            self.queue.forget_migrations();
+            let (now, message) = (self.now(), "it was aborted before its begin".to_owned());
+            self.publisher.change(|state| {
+                state.migration = Some(Migration {
+                    id: order.id,
+                    phase: MigrationPhase::Aborted,
+                    started: now.clone(),
+                    ended: Some(now),
+                    message: Some(message),
+                    ..Migration::default()
+                });
+            });
+        }
+        if let Some(control) = &self.migration {
+            control.abort(Abort::Asked(std::time::Instant::now()));
+            self.change_migration(|migration| migration.phase = MigrationPhase::Aborting);
+        }
+    }
+
+    /// Begins the migration of the queue.
+    pub(super) fn migrate(&mut self, order: Migrate) {
+        let Some(known) = self.known.clone() else { return self.queue.done() };
+        let control = Arc::<migration::Control>::default();
+        self.migration = Some(control.clone());
+        let started = self.now();
+        self.publisher.change(|state| {
+            state.migration = Some(Migration { id: order.id.clone(), started, ..Migration::default() });
+        });
+        let (hypervisor, root, told) =
+            (self.parts.hypervisor.clone(), self.parts.root.clone(), self.told.clone());
+        // The loop may have ended; then the event is dropped.
+        let tell = move |event| drop(told.send(event));
+        let migrate = move || migration::carry_out(&hypervisor, &known, &root, &order, &control, tell);
+        self.work = Some(Work::begin("migrate".to_owned(), migrate));
+    }
+
+    /// True if the migration in progress has not ended for so long that the VM may be forced off beside it. A VM that
+    /// is to end is not migrated further.
+    pub(super) fn migration_hangs(&mut self, is_to_end: bool) -> bool {
+        let Some(control) = self.migration.clone() else { return true };
+        if is_to_end {
+            self.abort_migration();
+        }
+        matches!(control.aborted(), Some(Abort::Asked(since)) if since.elapsed() > ABORT)
+    }
+
+    pub(super) fn migration_progress(&self, progress: MigrationProgress, mode: MigrationMode) {
+        if self.migration.is_some() {
+            self.change_migration(|migration| (migration.progress, migration.mode) = (progress, mode));
+        }
+    }
+
+    /// True while a pause is one of the migration.
+    pub(super) fn is_paused_by_migration(&self) -> bool {
+        self.migration.as_ref().is_some_and(|control| control.mode() == MigrationMode::Paused)
+    }
+
+    pub(super) fn migrated(&mut self, ended: Migrated) {
+        self.queue.done();
+        let control = self.migration.take();
+        let aborted = control.and_then(|control| control.aborted());
+        let place = match self.queue.mode() {
+            Mode::Moved => Place::Target,
+            // Its guest ended here, or it was forced off.
+            Mode::Ended => Place::Source,
+            _ => ended.place(),
+        };
+        let now = self.now();
+        let phase = match (place, &aborted) {
+            (Place::Target, _) => MigrationPhase::Succeeded,
+            (Place::Unknown, _) => MigrationPhase::Unknown,
+            (Place::Source, Some(Abort::Asked(_))) => MigrationPhase::Aborted,
+            (Place::Source, _) => MigrationPhase::Failed,
+        };
+        let error = ended.result.err().map(|e| e.to_string());
+        let message = match (phase, aborted) {
+            (MigrationPhase::Succeeded, _) => None,
+            (MigrationPhase::Aborted, _) => Some("Live migration has been aborted".to_owned()),
+            (_, Some(Abort::Limit(why))) => Some(why),
+            _ => error,
+        };
+        if let Some(why) = &message {
+            tracing::warn!("the migration has not succeeded: {why}");
+        }
+        self.change_migration(|migration| {
+            (migration.phase, migration.message, migration.ended) = (phase, message, Some(now));
+        });
+        match place {
+            Place::Target => self.has_moved(MIGRATED, "the VM runs at the target of its migration".into()),
+            Place::Source => {
+                keep::no_migration(&self.parts.root);
+                match ended.seen {
+                    Ok(seen) if !self.queue.mode().is_over() => self.saw(&seen),
+                    _ => {}
+                }
+            }
+            Place::Unknown => self.has_moved(MIGRATION_UNKNOWN, UNKNOWN.into()),
+        }
+    }
+
+    /// The VM does not run here any more, or must not.
+    pub(super) fn has_moved(&mut self, reason: &'static str, message: String) {
+        (self.grace, self.tick) = (None, None);
+        self.claims = crate::vm::claims::Claims::default();
+        let life = if reason == MIGRATED { Life::Succeeded } else { Life::Failed };
+        self.stands(&Standing { life, reason, message });
+        self.publisher.change(|state| {
+            (state.qemu_pid, state.qemu_started, state.agent, state.credentials) = (None, None, false, None);
+            (state.frozen, state.grace) = (false, None);
+        });
+        self.mode(Mode::Moved);
+    }
+
+    /// Decides what a new launcher does with a VM whose migration the last one began. True if it does not run here.
+    pub(super) fn moved_before(&mut self, seen: Option<&DomainState>) -> bool {
+        if !keep::may_have_moved(&self.parts.root) {
+            return false;
+        }
+        let state = self.publisher.state();
+        let (now, message) = (self.now(), "the launcher ended during the migration".to_owned());
+        let phase = match seen.map(|seen| seen.condition) {
+            None | Some(Condition::Off(End::Left)) => match state.reason.as_deref() == Some(MIGRATED) {
+                true => MigrationPhase::Succeeded,
+                false => MigrationPhase::Unknown,
+            },
+            Some(Condition::Off(_) | Condition::Paused(crate::hypervisor::Pause::Passing)) => {
+                MigrationPhase::Unknown
+            }
+            // The driver aborts a migration whose call is gone.
+            Some(Condition::Running | Condition::Paused(_) | Condition::Ending) => MigrationPhase::Failed,
+        };
+        self.change_migration(|migration| {
+            if migration.phase.is_open() {
+                (migration.phase, migration.ended, migration.message) = (phase, Some(now), Some(message));
+            }
+        });
+        match phase {
+            MigrationPhase::Failed => {
+                keep::no_migration(&self.parts.root);
+                return false;
+            }
+            MigrationPhase::Succeeded => self.mode(Mode::Moved),
+            _ => self.has_moved(MIGRATION_UNKNOWN, UNKNOWN.into()),
+        }
+        true
+    }
+
+    /// The pause of the migration in the state, in place of a user's.
+    pub(super) fn migration_standing(&self) -> Option<Standing> {
+        let message = "VMI was paused by the migration monitor".to_owned();
+        self.is_paused_by_migration().then(|| Standing {
+            life: Life::Paused,
+            reason: PAUSED_BY_MIGRATION,
+            message,
+        })
+    }
+
+    fn change_migration(&self, change: impl FnOnce(&mut Migration)) {
+        self.publisher.change(|state| {
+            if let Some(migration) = &mut state.migration {
+                change(migration);
+            }
+        });
+    }
+
+    fn now(&self) -> String {
+        (self.parts.clock)()
+    }
+}
+
+/// Message of a VM whose place is not known.
+const UNKNOWN: &str =
+    "the migration broke off at its very end: the VM may run at the target, so it is not started here";

@@ -1,0 +1,219 @@
+//! Migration of the VM to another launcher, from the side of its source.
+//!
+//! ```text
+//!  driver ──► carry_out ── thread "driver" ─────► Hypervisor::migrate, which returns at the end
+//!                  └────── thread "migration" ──► each tick: progress ─► Monitor::step ─► Event::Migrating
+//!                                                            abort, post-copy, pause ◄─┘
+//!  Control::abort  ──────────────────────────────► each tick, until the migration has ended
+//! ```
+//!
+//! **One guest.** While it is not known that the VM has stayed here, a record in its folder says so, also to the next launcher,
+//! which then starts no second guest.
+
+mod monitor;
+
+use super::blocking_work::Outcome;
+use super::handle::CurrentVm;
+use super::keep;
+use crate::domain;
+use crate::hypervisor::{Condition, DomainState, Error, ErrorKind, Event, Hypervisor, Pause, Result};
+use crate::root::Root;
+use api::launcher::{Migrate, MigrationMode, MigrationProgress};
+use monitor::{Monitor, Step};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Interval of looking at the progress.
+const TICK: Duration = Duration::from_millis(400);
+/// Interval of telling it.
+const TOLD: Duration = Duration::from_secs(1);
+/// Time for a running migration to end after an abort. The VM is forced off beside one that does not.
+pub(super) const ABORT: Duration = Duration::from_secs(30);
+
+/// A migration in progress: its driver, its monitor, and the call itself share it.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    is_over: bool,
+    abort: Option<Abort>,
+    mode: MigrationMode,
+}
+
+/// Cause of an abort.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Abort {
+    /// A request: to abort it, or to end the VM.
+    Asked(Instant),
+    /// A limit of the order.
+    Limit(String),
+}
+
+impl Control {
+    /// Asks the monitor to abort the migration. The first cause counts.
+    pub(super) fn abort(&self, cause: Abort) {
+        self.lock().abort.get_or_insert(cause);
+        self.changed.notify_all();
+    }
+
+    /// Cause of the abort, if there was one.
+    pub(super) fn aborted(&self) -> Option<Abort> {
+        self.lock().abort.clone()
+    }
+
+    pub(super) fn mode(&self) -> MigrationMode {
+        self.lock().mode
+    }
+
+    fn end(&self) {
+        self.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the next tick, or for an abort. False after the end.
+    fn tick(&self) -> bool {
+        let inner = self.lock();
+        let asleep = |inner: &mut Inner| !inner.is_over;
+        let (inner, _) = match inner.abort {
+            Some(_) => self.changed.wait_timeout_while(inner, TICK, asleep),
+            None => self.changed.wait_timeout_while(inner, TICK, |i| !i.is_over && i.abort.is_none()),
+        }
+        .unwrap_or_else(PoisonError::into_inner);
+        !inner.is_over
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A migration that has ended.
+pub(super) struct Migrated {
+    pub(super) result: Result<()>,
+    /// The VM at the source; an error where it is not known.
+    pub(super) seen: Result<DomainState>,
+}
+
+/// Place of the VM after a migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Target,
+    Source,
+    /// libvirt paused it here, and has not heard whether it runs at the target.
+    Unknown,
+}
+
+impl Migrated {
+    pub(super) fn place(&self) -> Place {
+        match (&self.result, &self.seen) {
+            (_, Ok(seen)) => match seen.condition {
+                Condition::Off(crate::hypervisor::End::Left) => Place::Target,
+                // A migrated domain that is off for another cause was ended here, by a request or by its guest.
+                Condition::Off(_) | Condition::Ending => Place::Source,
+                Condition::Paused(Pause::Passing) => Place::Unknown,
+                Condition::Running | Condition::Paused(_) if self.result.is_err() => Place::Source,
+                Condition::Running | Condition::Paused(_) => Place::Unknown,
+            },
+            // The source forgets a domain that has gone.
+            (Ok(()), Err(e)) if e.kind() == ErrorKind::NotFound => Place::Target,
+            (_, Err(_)) => Place::Unknown,
+        }
+    }
+}
+
+/// Migrates the VM. Blocks until it has gone, or has stayed.
+pub(super) fn carry_out(
+    hypervisor: &Arc<dyn Hypervisor>,
+    known: &CurrentVm,
+    root: &Root,
+    order: &Migrate,
+    control: &Arc<Control>,
+    tell: impl Fn(Event) + Send + 'static,
+) -> Outcome {
+    let name = known.name.as_str();
+    let targets = domain::targets(&known.machine);
+    let doing = || format!("migrate {name}");
+    let disk = |disk: &String| {
+        let unknown = || Error::new(ErrorKind::Invalid, doing(), format!("the VM has no disk '{disk}'"));
+        targets.get(disk).cloned().ok_or_else(unknown)
+    };
+    let go = || -> Result<()> {
+        let disks = order.copied_disks.iter().map(disk).collect::<Result<Vec<String>>>()?;
+        keep::migration(root, &order.id).map_err(|e| Error::new(ErrorKind::Failed, doing(), e.chain()))?;
+        let monitor = Monitor::new(order.limits.clone(), known.machine.memory.guest);
+        let (own, watched, of) = (hypervisor.clone(), control.clone(), name.to_owned());
+        let watch = move || watch(&*own, &of, monitor, &watched, tell);
+        thread::Builder::new()
+            .name("migration".into())
+            .spawn(watch)
+            .map_err(|e| Error::new(ErrorKind::Failed, doing(), e.to_string()))?;
+        hypervisor.migrate(name, order, &disks)
+    };
+    let result = go();
+    control.end();
+    let mut seen = hypervisor.state(name);
+    // libvirt resumes only what it has paused itself.
+    let is_paused = |seen: &DomainState| seen.condition == Condition::Paused(Pause::Asked);
+    if result.is_err() && control.mode() == MigrationMode::Paused && seen.as_ref().is_ok_and(is_paused) {
+        let _ = hypervisor.resume(name).inspect_err(|e| tracing::warn!("{e}"));
+        seen = hypervisor.state(name);
+    }
+    Outcome::Migrated(Box::new(Migrated { result, seen }))
+}
+
+/// Looks at a migration until it has ended, and does what its limits want.
+fn watch(
+    hypervisor: &dyn Hypervisor,
+    name: &str,
+    mut monitor: Monitor,
+    control: &Control,
+    tell: impl Fn(Event),
+) {
+    let began = Instant::now();
+    let mut told: Option<(Instant, MigrationMode)> = None;
+    while control.tick() {
+        if control.aborted().is_some() {
+            let _ = hypervisor.abort_migration(name).inspect_err(|e| tracing::info!("{e}"));
+            continue;
+        }
+        let progress = match hypervisor.migration_progress(name) {
+            Ok(Some(progress)) => progress,
+            Ok(None) => continue,
+            Err(e) => {
+                tracing::info!("{e}");
+                MigrationProgress::default()
+            }
+        };
+        let step = monitor.step(began.elapsed(), &progress);
+        let done = match &step {
+            Step::Wait => Ok(()),
+            Step::Downtime(limit) => hypervisor.limit_downtime(name, *limit),
+            Step::PostCopy => hypervisor.start_post_copy(name),
+            Step::Pause => hypervisor.pause(name),
+            Step::Abort(why) => {
+                control.abort(Abort::Limit(why.clone()));
+                hypervisor.abort_migration(name)
+            }
+        };
+        match done {
+            Ok(()) => control.lock().mode = monitor.mode(),
+            Err(e) => {
+                tracing::warn!("{e}");
+                monitor.failed(&step);
+            }
+        }
+        let mode = control.mode();
+        if told.is_none_or(|(at, of)| of != mode || at.elapsed() >= TOLD) {
+            told = Some((Instant::now(), mode));
+            tell(Event::Migrating(progress, mode));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

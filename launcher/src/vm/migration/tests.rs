@@ -1,0 +1,31 @@
+use super::*;
+use crate::hypervisor::End;
+
+fn seen(condition: Condition) -> Result<DomainState> {
+    Ok(DomainState { condition, pid: None, started: None, agent: false })
+}
+
+#[test]
+fn a_migration_tells_where_the_vm_is() {
+    let failed = || Err(Error::new(ErrorKind::Failed, "migrate", "no"));
+    let gone = || Err(Error::new(ErrorKind::NotFound, "look", "gone"));
+    let silent = || Err(Error::new(ErrorKind::TimedOut, "look", "no answer"));
+    let place = |result, seen| Migrated { result, seen }.place();
+    for (result, seen, wanted) in [
+        (Ok(()), gone(), Place::Target),
+        (Ok(()), seen(Condition::Off(End::Left)), Place::Target),
+        (failed(), seen(Condition::Off(End::Left)), Place::Target),
+        (failed(), seen(Condition::Running), Place::Source),
+        (failed(), seen(Condition::Paused(Pause::Asked)), Place::Source),
+        (failed(), seen(Condition::Off(End::Crashed)), Place::Source),
+        // libvirt has not heard the result.
+        (failed(), seen(Condition::Paused(Pause::Passing)), Place::Unknown),
+        (failed(), gone(), Place::Unknown),
+        (failed(), silent(), Place::Unknown),
+        (Ok(()), silent(), Place::Unknown),
+        (Ok(()), seen(Condition::Running), Place::Unknown),
+    ] {
+        let told = format!("{result:?} {seen:?}");
+        assert_eq!(place(result, seen), wanted, "{told}");
+    }
+}

@@ -1,0 +1,200 @@
+//! Migrations of a VM, with a hypervisor that sends it nowhere.
+
+use super::{NAME, Scene, begin, play};
+use crate::hypervisor::{Condition, End, ErrorKind, Event, Pause};
+use api::launcher::{
+    Answer, Life, Migrate, MigrationLimits, MigrationPhase, MigrationSockets, Request, State,
+};
+
+fn order(id: &str) -> Request {
+    let socket = |name: &str| format!("/run/{name}").into();
+    let sockets = MigrationSockets { libvirt: socket("l"), memory: socket("m"), disks: socket("d") };
+    let copied_disks = vec!["root".to_owned()];
+    Request::Migrate(Box::new(Migrate {
+        id: id.into(),
+        sockets,
+        copied_disks,
+        limits: MigrationLimits::default(),
+    }))
+}
+
+fn phase(state: &State) -> Option<MigrationPhase> {
+    state.migration.as_ref().map(|migration| migration.phase)
+}
+
+fn has_ended(state: &State) -> bool {
+    phase(state).is_some_and(|phase| !matches!(phase, MigrationPhase::Running | MigrationPhase::Aborting))
+        && state.doing.is_none()
+}
+
+/// A VM whose migration is in progress.
+async fn migrating() -> Scene {
+    let scene = Scene::running().await;
+    scene.fake.hang("migrate");
+    assert_eq!(scene.ask(order("a")).await, Answer::Queued);
+    while scene.fake.hung("migrate") == 0 {
+        tokio::task::yield_now().await;
+    }
+    scene
+}
+
+fn denied(answer: Answer) -> String {
+    match answer {
+        Answer::Denied(denial) => denial.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_vm_that_has_migrated_is_not_started_again_by_any_launcher() {
+    play(async {
+        let scene = migrating().await;
+        let told = scene.until(|state| state.migration.as_ref().is_some_and(|m| m.progress.total > 0)).await;
+        assert_eq!((told.life, told.doing.as_deref()), (Life::Running, Some("migrate")));
+        assert!(matches!(scene.ask(order("a")).await, Answer::Ignored { .. }));
+        assert_eq!(denied(scene.ask(order("b")).await), "the VM is migrating already: a");
+        scene.fake.release("migrate");
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Succeeded, Some("Migrated")));
+        assert_eq!((phase(&state), state.qemu_pid), (Some(MigrationPhase::Succeeded), None));
+        assert!(scene.said().contains("migrate default_vm a vda"), "{}", scene.said());
+        let moved = "the VM has migrated away from this launcher";
+        for request in [Request::Start, Request::Unpause, Request::Destroy, Request::Reboot] {
+            assert_eq!(denied(scene.ask(request).await), moved);
+        }
+        let Scene { fake, handle, folder } = scene;
+        drop(handle);
+        let calls = |fake: &crate::hypervisor::fake::Fake| {
+            fake.conversation().iter().filter(|call| call.starts_with("start ")).count()
+        };
+        let scene = Scene { handle: begin(folder.path(), &fake), fake, folder };
+        assert_eq!(denied(scene.ask(Request::Start).await), moved);
+        let state = scene.until(|_| true).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Succeeded, Some("Migrated")));
+        assert_eq!(calls(&scene.fake), 1);
+    });
+}
+
+/// libvirt has undefined the domain, and the launcher was killed before it could write that down.
+#[test]
+fn a_launcher_that_was_killed_at_the_end_of_a_migration_starts_no_second_guest() {
+    play(async {
+        let Scene { fake, handle, folder } = migrating().await;
+        drop(handle);
+        fake.forget(NAME);
+        let scene = Scene { handle: begin(folder.path(), &fake), fake, folder };
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!(
+            (state.reason.as_deref(), phase(&state)),
+            (Some("MigrationUnknown"), Some(MigrationPhase::Unknown))
+        );
+        assert!(denied(scene.ask(Request::Start).await).contains("migrated away"));
+        scene.fake.release("migrate");
+    });
+}
+
+#[test]
+fn a_migration_that_fails_leaves_the_vm_as_it_was_and_its_id_is_not_used_again() {
+    play(async {
+        let scene = migrating().await;
+        scene.fake.fail_next("migrate", ErrorKind::Failed, "the link is cut");
+        scene.fake.happen(NAME, &Event::Paused(Pause::Passing));
+        scene.fake.happen(NAME, &Event::Resumed);
+        scene.fake.release("migrate");
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.life, phase(&state)), (Life::Running, Some(MigrationPhase::Failed)));
+        let message = state.migration.unwrap().message.unwrap();
+        assert!(message.contains("the link is cut"), "{message}");
+        assert!(!state.phases.iter().any(|(life, _)| *life == Life::Paused), "{:?}", state.phases);
+        assert_eq!(denied(scene.ask(order("a")).await), "the migration a has ended already");
+        assert_eq!(scene.ask(order("b")).await, Answer::Queued);
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!(state.reason.as_deref(), Some("Migrated"));
+    });
+}
+
+#[test]
+fn an_aborted_migration_is_told_as_one_and_an_end_aborts_it() {
+    play(async {
+        let scene = migrating().await;
+        assert!(matches!(
+            scene.ask(Request::AbortMigration { id: "b".into() }).await,
+            Answer::Ignored { .. }
+        ));
+        assert_eq!(scene.ask(Request::AbortMigration { id: "a".into() }).await, Answer::Queued);
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.life, phase(&state)), (Life::Running, Some(MigrationPhase::Aborted)));
+        assert_eq!(state.migration.unwrap().message.as_deref(), Some("Live migration has been aborted"));
+
+        let scene = migrating().await;
+        assert_eq!(scene.ask(Request::Shutdown { grace: None }).await, Answer::Queued);
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!(
+            (state.reason.as_deref(), phase(&state)),
+            (Some("Shutdown"), Some(MigrationPhase::Aborted))
+        );
+    });
+}
+
+/// The guest's end and the abort's cross: the VM has gone, and what waited for it is dropped.
+#[test]
+fn a_shutdown_that_comes_too_late_ends_nothing_here() {
+    play(async {
+        let scene = migrating().await;
+        scene.fake.hang("abort_migration");
+        assert_eq!(scene.ask(Request::Shutdown { grace: None }).await, Answer::Queued);
+        scene.fake.release("migrate");
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Succeeded, Some("Migrated")));
+        assert_eq!(phase(&state), Some(MigrationPhase::Succeeded));
+        scene.fake.release("abort_migration");
+    });
+}
+
+#[test]
+fn a_vm_whose_place_is_not_known_does_not_go_on_here() {
+    play(async {
+        let scene = migrating().await;
+        scene.fake.happen(NAME, &Event::Paused(Pause::Passing));
+        scene.fake.fail_next("migrate", ErrorKind::Failed, "the connection broke");
+        scene.fake.release("migrate");
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("MigrationUnknown")));
+        assert!(denied(scene.ask(Request::Unpause).await).contains("migrated away"));
+        assert_eq!(scene.fake.condition(NAME), Some(Condition::Paused(Pause::Passing)));
+    });
+}
+
+#[test]
+fn a_guest_that_crashes_while_it_migrates_has_crashed() {
+    play(async {
+        let scene = migrating().await;
+        scene.fake.happen(NAME, &Event::Ended(End::Crashed));
+        scene.until(|state| state.life == Life::Failed).await;
+        scene.fake.release("migrate");
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.reason.as_deref(), phase(&state)), (Some("Crashed"), Some(MigrationPhase::Failed)));
+    });
+}
+
+#[test]
+fn a_guest_that_the_monitor_paused_is_resumed_where_it_stays() {
+    play(async {
+        let scene = Scene::running().await;
+        scene.fake.hang("migrate");
+        let Request::Migrate(mut order) = order("a") else { panic!() };
+        order.limits = MigrationLimits {
+            completion_seconds_per_gib: 1,
+            allow_pause: true,
+            ..MigrationLimits::default()
+        };
+        assert_eq!(scene.ask(Request::Migrate(order)).await, Answer::Queued);
+        let state = scene.until(|state| state.life == Life::Paused).await;
+        assert_eq!(state.reason.as_deref(), Some("PausedByMigrationMonitor"));
+        // Twice the time is over, and the monitor aborts.
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.life, phase(&state)), (Life::Running, Some(MigrationPhase::Failed)));
+        let message = state.migration.unwrap().message.unwrap();
+        assert!(message.starts_with("it was not done within 2 s"), "{message}");
+    });
+}
