@@ -34,14 +34,34 @@ pub struct Facts {
     /// The layers around the disk, outermost first, with the needs of each.
     pub layers: Vec<(Layer, Need)>,
     pub format: Format,
-    /// The format of an image file that is kept as it is; `format` is then raw.
-    pub kept: Option<Format>,
-    /// The size the guest sees, if a header states it.
+    /// The image file that is kept as it is; `format` is then raw.
+    pub kept: Option<KeptImage>,
+    /// The size of the disk that is read, if a header states it; of a file that is kept, the file's.
     pub virtual_size: Option<u64>,
     pub target: Destination,
     /// Bytes of the target, if it is a device.
     pub room: Option<u64>,
     pub output: Output,
+}
+
+impl Facts {
+    /// The format of the disk in the source.
+    pub fn source_format(&self) -> Format {
+        self.kept.map_or(self.format, |kept| kept.format)
+    }
+
+    /// The size that the guest sees of a disk that was written with this size.
+    pub fn guest_size(&self, written: u64) -> u64 {
+        self.kept.and_then(|kept| kept.virtual_size).unwrap_or(written)
+    }
+}
+
+/// An image file that is kept as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptImage {
+    pub format: Format,
+    /// The size the guest sees, if the header states it.
+    pub virtual_size: Option<u64>,
 }
 
 /// The format that is written.

@@ -115,7 +115,7 @@ pub(crate) struct Args {
     created: Option<u64>,
 
     /// Add the image to the multi-platform index of that name, replacing the
-    /// image for --arch
+    /// image for --arch; the digests of both are printed
     #[arg(long)]
     append_arch: bool,
 

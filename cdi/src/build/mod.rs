@@ -60,8 +60,16 @@ pub struct Built {
     pub names: Vec<String>,
     /// Digest of the manifest.
     pub digest: String,
-    /// Digest of the index that the image was added to.
+    /// Digest of the index that the image was added to; of the last name, if they have different ones.
     pub index: Option<String>,
+    /// The index of each name that the image was added to.
+    #[serde(skip)]
+    indexes: Vec<Digest>,
+    /// Architecture of the image, with its variant.
+    #[serde(skip)]
+    architecture: String,
+    /// The size of the disk that the guest sees; absent for a kernel alone.
+    pub virtual_size: Option<u64>,
     /// The layers, lowest first.
     pub layers: Vec<BuiltLayer>,
     /// The report of the disk's conversion.
@@ -148,12 +156,12 @@ impl Ready {
             let Some(leader) = leader else { return Err(why.into()) };
             send_again(places, &order.names[leader], &document, &goals[at])?;
         }
-        let mut index = None;
+        let mut indexes = vec![];
         for (goal, name) in goals.iter().zip(&order.names) {
             // Another build may add its image to the same index now.
             let _lock = if order.append { goal.sink.lock()? } else { SinkLock::default() };
             match order.append {
-                true => index = Some(joined(places, name, goal, &document, &order.recipe)?),
+                true => indexes.push(joined(places, name, goal, &document, &order.recipe)?),
                 false => goal.sink.put(&document, goal.tag.as_deref())?,
             }
             goal.sink.close()?;
@@ -162,7 +170,13 @@ impl Ready {
             schema: "coracle.build/v1",
             names: order.names.iter().map(Name::to_string).collect(),
             digest: document.digest.to_string(),
-            index: index.as_ref().map(Digest::to_string),
+            index: indexes.last().map(Digest::to_string),
+            indexes,
+            architecture: match &order.recipe.variant {
+                Some(variant) => format!("{}/{variant}", order.recipe.architecture),
+                None => order.recipe.architecture.clone(),
+            },
+            virtual_size: report.as_ref().map(|report| report.virtual_size),
             layers: order.recipe.layers.iter().map(BuiltLayer::of).collect(),
             disk: report,
         })
@@ -210,12 +224,14 @@ impl Built {
         let size = self.layers.iter().map(|layer| layer.size).sum();
         let size = crate::size::human(size);
         let padding = self.disk.as_ref().map(convert::Report::padding).unwrap_or_default();
-        format!(
-            "{}: {} in {} layer(s), {size}{padding}",
-            self.names.join(", "),
-            self.digest,
-            self.layers.len()
-        )
+        let image = format!("{} in {} layer(s), {size}{padding}", self.digest, self.layers.len());
+        if self.indexes.is_empty() {
+            return format!("{}: {image}", self.names.join(", "));
+        }
+        // A name stands for its index; names may have had other images before.
+        let names = self.names.iter().zip(&self.indexes);
+        let names: Vec<String> = names.map(|(name, index)| format!("{name}: {index}")).collect();
+        format!("{}, an index in which the image for {} is {image}", names.join(", "), self.architecture)
     }
 }
 

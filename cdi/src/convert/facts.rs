@@ -13,7 +13,7 @@ use crate::filter::validating_reader::ValidatingReader;
 use crate::filter::verify::{SumAt, Sums, Verify};
 use crate::filter::{self, Boundary, Budget, OnBoundary, STATES};
 use crate::journal::Tables;
-use crate::plan::{self, Facts, Flow, SourceAccess};
+use crate::plan::{self, Facts, Flow, KeptImage, SourceAccess};
 use crate::run::holes::Sparse;
 use crate::run::stream::digest_of;
 use crate::source::Source;
@@ -217,7 +217,7 @@ pub(super) fn gather(
 ) -> Result<(Facts, SourceAccess<Seek, Stream>)> {
     let name = source.facts().name.clone();
     let seek = source.read_at().filter(|_| plan::may_seek(source.facts(), &request.convert_options));
-    let (access, layers, format, virtual_size) = match seek {
+    let opened = match seek {
         Some(bytes) => {
             let head = head_of(&*bytes, &name)?;
             if looks_raw(request) || filter::detect(&head).is_none() {
@@ -228,7 +228,8 @@ pub(super) fn gather(
         }
         None => by_stream(request, source)?,
     };
-    let kept = Some(format).filter(|&format| is_kept(request, format));
+    let Opened { access, layers, format, virtual_size, guest_size } = opened;
+    let kept = is_kept(request, format).then_some(KeptImage { format, virtual_size: guest_size });
     let output = match request.keep {
         Keep::UnlessRaw(output) if format == Format::Raw => output,
         _ => request.output,
@@ -238,19 +239,29 @@ pub(super) fn gather(
     Ok((Facts { source, layers, format, kept, virtual_size, target, room, output }, access))
 }
 
-/// The format of the disk, and its tables.
-fn look(request: &Request, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<(Format, Box<dyn Image>)> {
+/// The format of the disk, the size that its guest sees, and its tables.
+fn look(request: &Request, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<(Format, u64, Box<dyn Image>)> {
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     let image = disk_format::open(format, bytes.clone(), limits(request))?;
+    let guest_size = image.virtual_size();
     if !is_kept(request, format) {
-        return Ok((format, image));
+        return Ok((format, guest_size, image));
     }
     // It refers to no other file, and its tables are valid; from here on it is only bytes.
     walk(&*image)?;
-    Ok((format, disk_format::open(Format::Raw, bytes, limits(request))?))
+    Ok((format, guest_size, disk_format::open(Format::Raw, bytes, limits(request))?))
 }
 
-type Opened = (SourceAccess<Seek, Stream>, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
+/// An opened source.
+struct Opened {
+    access: SourceAccess<Seek, Stream>,
+    layers: Vec<(filter::Layer, filter::Need)>,
+    format: Format,
+    /// The size of the disk that is read, if known; of an image file that is kept, the file's.
+    virtual_size: Option<u64>,
+    /// The size that the guest sees, if a header states it.
+    guest_size: Option<u64>,
+}
 
 fn by_offset(
     request: &Request,
@@ -265,15 +276,16 @@ fn by_offset(
         true => Arc::new(Fetched::new(bytes.clone())?),
         false => bytes.clone(),
     };
-    let (format, mut image) = run_confined(|| look(request, tables, head))??;
+    let (format, guest_size, mut image) = run_confined(|| look(request, tables, head))??;
     if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
         let (holes, size) = (source.clone(), bytes.size());
         image = Box::new(Sparse::new(format, size, move || {
             holes.data_map().unwrap_or_else(|| Box::new(std::iter::once(0..size)))
         }));
     }
-    let size = image.virtual_size();
-    Ok((SourceAccess::Seek(Seek { source: source.clone(), bytes, image }), vec![], format, Some(size)))
+    let virtual_size = Some(image.virtual_size());
+    let access = SourceAccess::Seek(Seek { source: source.clone(), bytes, image });
+    Ok(Opened { access, layers: vec![], format, virtual_size, guest_size: Some(guest_size) })
 }
 
 fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Opened> {
@@ -303,19 +315,20 @@ fn peel(
     let layers: Vec<_> = layers.into_iter().zip(needs).collect();
     let head = reader.head();
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
-    let size = match format {
+    let guest_size = match format {
         Format::Raw | Format::Iso => None,
         // A separate reader parses the head only.
         _ => {
             let mut image = disk_format::stream(format, limits(request))?;
             image.push(0, head, false)?;
-            image.virtual_size().filter(|_| !is_kept(request, format))
+            image.virtual_size()
         }
     };
+    let size = guest_size.filter(|_| !is_kept(request, format));
     // Bytes that pass unchanged: the header of a file in an archive states their number before the first of
     // them has come.
     let told = if layers.is_empty() { facts.size } else { reader.size() };
-    let size = size.or_else(|| told.filter(|_| is_as_it_is(request, format)));
+    let virtual_size = size.or_else(|| told.filter(|_| is_as_it_is(request, format)));
     let name = &facts.name;
     let reader: Box<dyn HoleRead + Send> = match is_kept(request, format) {
         true => Box::new(ValidatingReader::new(reader, name, limits(request))),
@@ -327,7 +340,7 @@ fn peel(
     };
     let source = source.clone();
     let stream = Stream { source, reader, counted, boundaries, sums, from: 0, position: None };
-    Ok((SourceAccess::Stream(stream), layers, format, size))
+    Ok(Opened { access: SourceAccess::Stream(stream), layers, format, virtual_size, guest_size })
 }
 
 /// Reads all tables of an image; they are checked as they are read.

@@ -33,10 +33,10 @@ pub(super) fn json<S, T>(plan: &Plan<S, T>) -> PlanJson {
         schema: "coracle.plan/v1",
         source: facts.source.name.clone(),
         layers: facts.layers.iter().map(|(l, _)| l.name()).collect(),
-        source_format: facts.kept.unwrap_or(facts.format).name(),
+        source_format: facts.source_format().name(),
         target: facts.target.to_string(),
         target_format: output_name(facts),
-        virtual_size: plan.size,
+        virtual_size: guest_size(plan),
         flow: plan.flow.name(),
         threads: plan.workers,
         requests_in_flight: plan.readers,
@@ -56,10 +56,10 @@ pub(super) fn json<S, T>(plan: &Plan<S, T>) -> PlanJson {
 pub(super) fn text<S, T>(plan: &Plan<S, T>) -> String {
     let facts = &plan.facts;
     let mut layers: Vec<_> = facts.layers.iter().map(|(l, _)| l.name()).collect();
-    layers.push(facts.kept.unwrap_or(facts.format).name());
+    layers.push(facts.source_format().name());
     layers.reverse();
     let size = facts.source.size.map_or("size unknown".into(), human);
-    let disk = plan.size.map_or("size known at the end".into(), human);
+    let disk = guest_size(plan).map_or("size known at the end".into(), human);
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         // A String takes any text.
@@ -95,9 +95,14 @@ pub(super) fn text<S, T>(plan: &Plan<S, T>) -> String {
     text
 }
 
+/// The size that the guest sees, if it is known before the disk is read.
+fn guest_size<S, T>(plan: &Plan<S, T>) -> Option<u64> {
+    plan.facts.kept.and_then(|kept| kept.virtual_size).or(plan.size)
+}
+
 pub(super) fn output_name(facts: &Facts) -> &'static str {
     match (facts.output, facts.kept) {
-        (Output::Raw, Some(kept)) => kept.name(),
+        (Output::Raw, Some(kept)) => kept.format.name(),
         (Output::Raw, None) => "raw",
         (Output::Qcow2 { .. }, _) => "qcow2",
     }

@@ -4,6 +4,8 @@ use super::*;
 use crate::filter::verify::Digest;
 use crate::source::{EvidenceStrength, Identity, SourceFacts};
 
+const KEPT: KeptImage = KeptImage { format: Format::Qcow2, virtual_size: Some(5 << 30) };
+
 fn facts(seekable: bool, layers: &[Layer], format: Format, target: Destination, output: Output) -> Facts {
     let need = Need { least: 9 << 20, per_thread: 32 << 20 };
     let source = SourceFacts {
@@ -188,7 +190,7 @@ fn a_disk_is_of_whole_sectors_and_never_empty() {
     assert_eq!(plan(&disk, &convert_options()).unwrap_err().kind(), ErrorKind::Refused);
     // An image file that is kept is not a raw disk.
     disk.virtual_size = Some(1000);
-    disk.kept = Some(Format::Qcow2);
+    disk.kept = Some(KEPT);
     assert_eq!(plan(&disk, &convert_options()).unwrap().size, Some(1000));
     disk.virtual_size = Some(0);
     let e = plan(&disk, &convert_options()).unwrap_err();
@@ -265,7 +267,7 @@ fn the_account_names_what_takes_memory_and_nothing_else() {
     assert_eq!(account(&plan(&remote, &convert_options()).unwrap(), "ordering"), Some(5 * MIB));
     // An image file that is kept, and is judged as it passes.
     let mut kept = facts(false, &[], Format::Raw, file(), Output::Raw);
-    kept.kept = Some(Format::Qcow2);
+    kept.kept = Some(KEPT);
     assert_eq!(
         account(&plan(&kept, &convert_options()).unwrap(), "checking the image"),
         Some(Validator::MEMORY)
@@ -419,8 +421,8 @@ fn a_stream_is_entered_again_where_nothing_of_it_has_gone_by() {
     // The tables of an image are read once more.
     assert_eq!(resume(&stream(&[Layer::Xz], Format::Qcow2), &convert_options()), same);
     assert_eq!(resume(&stream(&[], Format::Qcow2), &sum), same);
-    let kept = Facts { kept: Some(Format::Qcow2), ..layer(&[], Format::Raw) };
-    let packed = Facts { kept: Some(Format::Qcow2), ..stream(&[Layer::Gzip], Format::Raw) };
+    let kept = Facts { kept: Some(KEPT), ..layer(&[], Format::Raw) };
+    let packed = Facts { kept: Some(KEPT), ..stream(&[Layer::Gzip], Format::Raw) };
     for (facts, convert_options, why) in [
         (packed, convert_options(), "is checked from its first byte"),
         (stream(&[Layer::Gzip], Format::Raw), verify, "compares all of it"),
@@ -490,7 +492,7 @@ fn a_file_beside_the_disk_and_an_image_file_keep_their_size() {
     disk.source.plain = true;
     assert_eq!(in_sectors(&disk, 700).unwrap(), 700);
     disk.source.plain = false;
-    disk.kept = Some(Format::Qcow2);
+    disk.kept = Some(KEPT);
     assert_eq!(in_sectors(&disk, 700).unwrap(), 700);
     assert!(!has_unknown_length(&disk, &convert_options(), false), "its tables say how long it is");
 }

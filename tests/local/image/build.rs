@@ -58,6 +58,31 @@ fn the_same_disk_and_flags_give_the_same_digest() {
 }
 
 #[test]
+fn a_build_tells_the_size_that_the_guest_sees() {
+    let place = place(10);
+    place.shell("xz -k disk.qcow2; echo kernel >vmlinuz");
+    for (args, format) in [
+        (&["disk.raw"][..], "qcow2"),
+        (&["disk.qcow2"], "qcow2"),
+        (&["disk.qcow2.xz"], "qcow2"),
+        (&["--format", "raw", "disk.qcow2"], "raw"),
+    ] {
+        let json = place.run(&[&["build", "--json", "-t", "os"], args].concat()).ok().json();
+        assert_eq!(
+            (&json["virtual_size"], &json["disk"]["virtual_size"]),
+            (&SIZE.into(), &SIZE.into()),
+            "{json}"
+        );
+        let inspected = place.run(&["inspect", "--json", "os"]).ok().json();
+        assert_eq!((&inspected["virtual_size"], &inspected["format"]), (&SIZE.into(), &format.into()));
+        let plan = place.run(&[&["build", "--plan", "--json", "-t", "os"], args].concat()).ok().json();
+        assert_eq!(plan["disk"]["virtual_size"], SIZE, "{plan}");
+    }
+    let json = place.run(&["build", "--json", "-t", "boot", "--kernel", "vmlinuz"]).ok().json();
+    assert_eq!(json["virtual_size"], serde_json::Value::Null);
+}
+
+#[test]
 fn what_is_said_of_an_image_is_in_it() {
     let place = place(3);
     place
@@ -105,7 +130,10 @@ fn images_of_several_architectures_share_a_name() {
     assert_eq!(place.bytes("arm64.img").len(), 3 << 20);
     place.run(&["convert", "--arch", "s390x", "os", "none.img"]).refused(4, "it has amd64, arm64");
     // The second build replaces the image, and does not add one.
-    place.run(&["build", "-t", "os", "--arch", "arm64", "--append-arch", "disk.raw"]).ok();
+    let ran = place.run(&["build", "-t", "os", "--arch", "arm64", "--append-arch", "disk.raw"]).ok();
+    let index = told(place.run(&["images", "--json"]), "/images/0/digest");
+    let said = format!("store:os:latest: {index}, an index in which the image for arm64 is sha256:");
+    assert!(ran.err.contains(&said) && ran.err.matches("sha256:").count() == 2, "{said}: {}", ran.err);
     let again = place.run(&["inspect", "--arch", "arm64", "--json", "os"]).ok().json();
     assert_eq!(again["image"]["architectures"], serde_json::json!(["amd64", "arm64"]));
     place.run(&["convert", "--arch", "arm64", "os", "new.img"]).ok();
