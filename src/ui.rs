@@ -1,11 +1,14 @@
 //! The only place that prints: facts to standard output, everything else to standard error.
 
+mod pace;
+
 use crate::error::{Error, ErrorKind, Result};
 use cdi::run::watch::Watch;
 use cdi::size::human;
 use container_disk::progress;
 use error_core::causes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pace::{Pace, Tempo};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -85,7 +88,8 @@ pub(crate) enum Show {
 /// Display of a run's progress, until it is dropped.
 pub(crate) struct Progress {
     stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Returns true if anything was shown.
+    thread: Option<JoinHandle<bool>>,
 }
 
 /// State of a piece of work.
@@ -110,21 +114,29 @@ impl Progress {
     /// Shows the progress of a conversion.
     pub(crate) fn of(watch: &Arc<Watch>, show: Show) -> Progress {
         let watch = watch.clone();
-        Progress::start(show, move || Step::of(&watch))
+        // Holes of a disk are done, and moved by nobody.
+        Progress::measured(show, move || (Step::of(&watch), watch.read()))
     }
 
     /// Shows the progress of blobs that are read or copied.
     pub(crate) fn of_blobs(phase: &'static str, blobs: &Arc<progress::Progress>, show: Show) -> Progress {
         let blobs = blobs.clone();
-        Progress::start(show, move || Step {
-            phase,
-            done: blobs.done.load(Relaxed),
-            total: blobs.total.load(Relaxed),
+        Progress::measured(show, move || {
+            let (done, there) = (blobs.done.load(Relaxed), blobs.there.load(Relaxed));
+            (Step { phase, done, total: blobs.total.load(Relaxed) }, done.saturating_sub(there))
         })
     }
 
     /// Shows the progress that `step` returns.
     pub(crate) fn start(show: Show, step: impl Fn() -> Step + Send + 'static) -> Progress {
+        Progress::measured(show, move || {
+            let step = step();
+            (step, step.done)
+        })
+    }
+
+    /// Shows the progress that `step` returns with the bytes that this run has moved.
+    fn measured(show: Show, step: impl Fn() -> (Step, u64) + Send + 'static) -> Progress {
         if show == Show::Quiet {
             return Progress { stop: None, thread: None };
         }
@@ -136,43 +148,56 @@ impl Progress {
         });
         Progress { stop: Some(stop), thread: Some(thread) }
     }
+
+    /// Ends the display, and prints a line if it has shown anything: that line is its one end.
+    pub(crate) fn finish(mut self, line: &str) {
+        if self.end() {
+            say(line);
+        }
+    }
+
+    /// Ends the display. True if it has shown anything.
+    fn end(&mut self) -> bool {
+        drop(self.stop.take());
+        self.thread.take().is_some_and(|thread| thread.join().unwrap_or_default())
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.end();
     }
 }
 
 /// Draws a bar: phase, part, bytes, rate, time left.
-fn draw(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
+fn draw(step: impl Fn() -> (Step, u64), wait: impl Fn(Duration) -> bool) -> bool {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-    let mut phase = None;
+    let (began, mut pace, mut phase) = (Instant::now(), Pace::default(), None);
     while wait(Duration::from_millis(100)) {
-        let Step { phase: now, done, total } = step();
-        if phase != Some(now) {
-            phase = Some(now);
+        let (now, moved) = step();
+        let tempo = pace.sample(began.elapsed(), now, moved);
+        if phase != Some(now.phase) {
+            phase = Some(now.phase);
             // The style comes first, since the other calls draw.
-            bar.set_style(style(total > 0));
-            bar.set_message(now);
+            bar.set_style(style(now.total > 0));
+            bar.set_message(now.phase);
             bar.reset();
         }
-        if total > 0 {
-            bar.set_length(total);
+        bar.set_prefix(format!("{:>12} {:>10}", tempo.rate(), tempo.left()));
+        if now.total > 0 {
+            bar.set_length(now.total);
         }
-        bar.set_position(done);
+        bar.set_position(now.done);
     }
     bar.finish_and_clear();
+    phase.is_some()
 }
 
 fn style(sized: bool) -> ProgressStyle {
     let template = if sized {
-        "{msg:10} {bar:24} {bytes:>10}/{total_bytes:10} {binary_bytes_per_sec:>12} {eta:>4}"
+        "{msg:10} {bar:24} {bytes:>10}/{total_bytes:10} {prefix}"
     } else {
-        "{msg:10} {spinner} {bytes:>10} {binary_bytes_per_sec:>12}"
+        "{msg:10} {spinner} {bytes:>10} {prefix}"
     };
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -180,24 +205,30 @@ fn style(sized: bool) -> ProgressStyle {
 }
 
 /// Prints a plain line every few seconds, for logs.
-fn lines(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
-    const EVERY: Duration = Duration::from_secs(5);
-    let (mut since, mut before) = (Instant::now(), ("", 0));
-    while wait(EVERY) {
-        let Step { phase, done, total } = step();
-        let from = if before.0 == phase { before.1 } else { 0 };
-        let rate = done.saturating_sub(from) as f64 / since.elapsed().as_secs_f64();
-        let part = if total > 0 { format!(" of {}", human(total)) } else { String::new() };
-        let left = match total.saturating_sub(done) as f64 / rate {
-            left if total > 0 && left.is_finite() => format!(", {:.0} s left", left),
-            _ => String::new(),
-        };
-        match (done, total) {
-            (0, 0) => say(phase),
-            _ => say(&format!("{phase}: {}{part}, {}/s{left}", human(done), human(rate as u64))),
+fn lines(step: impl Fn() -> (Step, u64), wait: impl Fn(Duration) -> bool) -> bool {
+    const EVERY: u64 = 10;
+    let (began, mut pace, mut ticks) = (Instant::now(), Pace::default(), 0_u64);
+    // The first sample of a phase is the base of its rate.
+    while wait(Duration::from_millis(500)) {
+        ticks += 1;
+        let (now, moved) = step();
+        let tempo = pace.sample(began.elapsed(), now, moved);
+        if ticks.is_multiple_of(EVERY) {
+            say(&line(now, tempo));
         }
-        (since, before) = (Instant::now(), (phase, done));
     }
+    ticks >= EVERY
+}
+
+/// A line about a step.
+fn line(Step { phase, done, total }: Step, tempo: Tempo) -> String {
+    if (done, total) == (0, 0) {
+        return phase.to_owned();
+    }
+    let part = if total > 0 { format!(" of {}", human(total)) } else { String::new() };
+    let tempo = [tempo.rate(), tempo.left()].into_iter().filter(|text| !text.is_empty());
+    let tempo: String = tempo.map(|text| format!(", {text}")).collect();
+    format!("{phase}: {}{part}{tempo}", human(done))
 }
 
 /// Ends the program on Ctrl-C: complete files stay, and the same command continues after them.
@@ -254,4 +285,23 @@ pub(crate) fn err(text: &str) {
 /// Ends the program with the exit code of another program.
 pub(crate) fn leave(code: i32) -> ! {
     std::process::exit(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_is_known() {
+        let step = |done, total| Step { phase: "copying", done, total };
+        let tempo = Tempo { rate: Some(3 << 20), left: Some(7) };
+        for (step, tempo, said) in [
+            (step(0, 0), tempo, "copying"),
+            (step(1 << 20, 0), Tempo { left: None, ..tempo }, "copying: 1 MiB, 3 MiB/s"),
+            (step(1 << 20, 2 << 20), tempo, "copying: 1 MiB of 2 MiB, 3 MiB/s, 7 s left"),
+            (step(1 << 20, 2 << 20), Tempo::default(), "copying: 1 MiB of 2 MiB"),
+        ] {
+            assert_eq!(line(step, tempo), said);
+        }
+    }
 }

@@ -15,6 +15,8 @@ pub struct Progress {
     pub total: AtomicU64,
     /// Bytes that are transferred or existed already.
     pub done: AtomicU64,
+    /// Those of them that existed already.
+    pub there: AtomicU64,
 }
 
 /// A place that adds each opened blob's size to the total, and each byte read to the done ones.

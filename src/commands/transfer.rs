@@ -43,6 +43,7 @@ struct Report<'a> {
     moved: usize,
     there: usize,
     bytes: u64,
+    resumed_at: Option<u64>,
     registries: TransferCounts,
 }
 
@@ -94,6 +95,7 @@ impl TransferArgs {
             moved: copied.moved,
             there: copied.there,
             bytes: copied.bytes,
+            resumed_at: (copied.resumed_at > 0).then_some(copied.resumed_at),
             registries,
         })
     }
@@ -115,7 +117,12 @@ fn missing(from: &Name, e: Error) -> Error {
     }
 }
 
-fn sentence(source: &str, target: &str, copied: &Copied, registries: &TransferCounts) -> String {
+/// The result of a copy in one line.
+pub(super) fn sentence(source: &str, target: &str, copied: &Copied, registries: &TransferCounts) -> String {
+    let resumed = match copied.resumed_at {
+        0 => String::new(),
+        at => format!(", resumed at {}", human(at)),
+    };
     let there = match copied.there {
         0 => String::new(),
         n => format!(", {n} of its blobs were there already"),
@@ -125,5 +132,5 @@ fn sentence(source: &str, target: &str, copied: &Copied, registries: &TransferCo
         1 => ", another registry carried on once".to_owned(),
         n => format!(", another registry carried on {n} times"),
     };
-    format!("{source} → {target}: {}, {} moved{there}{switches}", copied.digest, human(copied.bytes))
+    format!("{source} → {target}: {}, {} moved{resumed}{there}{switches}", copied.digest, human(copied.bytes))
 }

@@ -4,6 +4,7 @@
 //! Each job states the files and servers that it uses, gives up access to all others, and only then opens
 //! anything.
 
+use super::transfer::sentence;
 use crate::error::{Error, Result};
 use crate::ui::{self, Show};
 use api::job::Import;
@@ -130,9 +131,15 @@ impl Work {
             &options,
             &progress,
         );
-        drop(bar);
+        let copied = copied.and_then(|copied| goal.sink.close().map(|()| copied));
+        match &copied {
+            Ok(copied) => {
+                let counts = self.places.transfer_counts();
+                bar.finish(&sentence(&from.to_string(), &to.to_string(), copied, &counts));
+            }
+            Err(_) => drop(bar),
+        }
         let copied = copied?;
-        goal.sink.close()?;
         tracing::info!("{from}: {} blobs, {} bytes", copied.moved, copied.bytes);
         Ok(json!(copied.digest.to_string()))
     }
@@ -246,10 +253,11 @@ impl Work {
     fn convert(&self, prepared: Prepared, watch: &Arc<Watch>) -> Result<Report> {
         let bar = ui::Progress::of(watch, self.show);
         let report = prepared.run(watch);
-        drop(bar);
-        let report = report?;
-        tracing::info!("{}", report.sentence());
-        Ok(report)
+        match &report {
+            Ok(report) => bar.finish(&report.sentence()),
+            Err(_) => drop(bar),
+        }
+        Ok(report?)
     }
 }
 

@@ -111,13 +111,13 @@ pub(super) fn enter_at(
         [(layer, _)] => Some(layer),
         _ => return Err(Error::failed("only a stream with one layer can be entered in the middle")),
     };
-    let (sums, boundaries, counted) = (Sums::default(), Boundaries::default(), Count::default());
+    let (sums, boundaries) = (Sums::default(), Boundaries::default());
     let position = match tables {
         Some(tables) => Some((front(request, source, layer, tables)?, tables.clone())),
         None => None,
     };
     if source.facts().reentry {
-        counted.add(boundary.output);
+        let counted = Count::after(boundary.output);
         let input = CountingReader::new(source.enter(boundary, boundaries.note())?, counted.clone());
         let reader = Box::new(ReadAhead::new("source", input, Shape::DEFAULT)?);
         let (source, from) = (source.clone(), boundary.output);
@@ -128,7 +128,7 @@ pub(super) fn enter_at(
         (Some(_), Some(sum)) if sum.at <= boundary.input => sum.at,
         (Some(_), _) => return Err(Error::failed("the journal has no sum of what was read before")),
     };
-    counted.add(begin);
+    let counted = Count::after(begin);
     let mut input: Box<dyn Read + Send> =
         Box::new(CountingReader::new(source.stream(begin)?, counted.clone()));
     if let (Some(checksum), Some(sum)) = (request.convert_options.checksum, sum) {

@@ -50,16 +50,20 @@ pub struct Report {
 impl Report {
     /// The report in one sentence.
     pub fn sentence(&self) -> String {
-        let rate = (self.virtual_size as f64 / self.seconds.max(0.001)) as u64;
         let mut text = format!(
-            "{}: {} disk, {} read, {} written in {:.1} s ({}/s of disk)",
+            "{}: {} disk, {} read, {} written in {:.1} s",
             self.target,
             human(self.virtual_size),
             human(self.bytes_read),
             human(self.bytes_written),
             self.seconds,
-            human(rate),
         );
+        if let Some(rate) = self.rate() {
+            text.push_str(&format!(" ({}/s)", human(rate)));
+        }
+        if let Some(at) = self.resumed_at {
+            text.push_str(&format!(", resumed at {}", human(at)));
+        }
         if self.spool_peak > 0 {
             text.push_str(&format!(", {} spooled", human(self.spool_peak)));
         }
@@ -75,6 +79,13 @@ impl Report {
         text
     }
 
+    /// Bytes a second that this run has moved; `None` if it took no whole second, since then mostly the start
+    /// was measured. Holes of the disk do not count.
+    fn rate(&self) -> Option<u64> {
+        let moved = self.bytes_read.max(self.bytes_written);
+        (self.seconds >= 1.0 && moved > 0).then(|| (moved as f64 / self.seconds) as u64)
+    }
+
     /// The bytes added to the disk, as the end of a sentence.
     pub(crate) fn padding(&self) -> String {
         match self.bytes_padded {
@@ -82,5 +93,49 @@ impl Report {
             1 => ", 1 zero byte added to the last sector".to_owned(),
             n => format!(", {n} zero bytes added to the last sector"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            schema: "coracle.convert/v1",
+            source: "a".to_owned(),
+            target: "disk.img".to_owned(),
+            layers: vec![],
+            source_format: "qcow2",
+            target_format: "raw",
+            virtual_size: 60 << 40,
+            bytes_padded: 0,
+            bytes_read: 3 << 20,
+            bytes_written: 8 << 20,
+            bytes_allocated: None,
+            flow: "tables",
+            spool_peak: 0,
+            resumed_at: None,
+            checksum: None,
+            length_unknown: false,
+            verified: false,
+            registries: None,
+            seconds: 0.9,
+        }
+    }
+
+    #[test]
+    fn a_rate_is_of_the_moved_bytes_over_some_time() {
+        let said = "disk.img: 60 TiB disk, 3 MiB read, 8 MiB written in";
+        assert_eq!(report().sentence(), format!("{said} 0.9 s"));
+        let slower = Report { seconds: 2.0, ..report() };
+        assert_eq!(slower.sentence(), format!("{said} 2.0 s (4 MiB/s)"));
+    }
+
+    #[test]
+    fn a_resumed_run_says_where_it_began() {
+        let resumed = Report { resumed_at: Some((1 << 30) + (1 << 28)), ..report() };
+        let said = resumed.sentence();
+        assert!(said.ends_with("written in 0.9 s, resumed at 1.2 GiB"), "{said}");
     }
 }

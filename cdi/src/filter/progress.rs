@@ -6,16 +6,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A count of bytes, shared with the progress display.
 #[derive(Debug, Clone, Default)]
-pub struct Count(Arc<AtomicU64>);
+pub struct Count {
+    counted: Arc<AtomicU64>,
+    /// Bytes before the place where this run begins.
+    before: u64,
+}
 
 impl Count {
+    /// A count that begins behind the bytes of an earlier run.
+    pub fn after(before: u64) -> Count {
+        Count { counted: Arc::default(), before }
+    }
+
+    /// The position: bytes of this run and of those before it.
+    pub fn position(&self) -> u64 {
+        self.before.saturating_add(self.get())
+    }
+
+    /// Bytes of this run.
     pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.counted.load(Ordering::Relaxed)
     }
 
     /// Adds to the count.
     pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
+        self.counted.fetch_add(n, Ordering::Relaxed);
     }
 }
 
@@ -52,5 +67,8 @@ mod tests {
         assert_eq!(count.get(), 30);
         assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 70);
         assert_eq!(count.get(), 100);
+        let later = Count::after(70);
+        later.add(30);
+        assert_eq!((later.position(), later.get()), (100, 30), "an earlier run has read the rest");
     }
 }

@@ -51,6 +51,8 @@ pub struct Copied {
     pub there: usize,
     /// Number of bytes that were transferred.
     pub bytes: u64,
+    /// Bytes of partial blobs that an earlier copy had left, and this one went on from; 0 if there were none.
+    pub resumed_at: u64,
 }
 
 impl Default for Options {
@@ -93,9 +95,9 @@ pub fn copy(
     }
     let top = top.parse(from.name())?;
     to.put(&top, tag)?;
-    let Counts { moved, there, bytes } = work.counts;
+    let Counts { moved, there, bytes, resumed } = work.counts;
     let (moved, there, bytes) = (moved.into_inner(), there.into_inner(), bytes.into_inner());
-    Ok(Copied { digest: top.digest, moved, there, bytes })
+    Ok(Copied { digest: top.digest, moved, there, bytes, resumed_at: resumed.into_inner() })
 }
 
 /// The copied image under the name of its source, which is the name that the user knows.
@@ -123,6 +125,7 @@ struct Counts {
     moved: AtomicUsize,
     there: AtomicUsize,
     bytes: AtomicU64,
+    resumed: AtomicU64,
 }
 
 struct Work<'a> {
@@ -160,15 +163,20 @@ impl Work<'_> {
     fn blob(&self, descriptor: &Descriptor, stop: &AtomicBool) -> Result<()> {
         if self.to.has(descriptor)? {
             let size = manifest::size(self.from.name(), descriptor.size)?;
+            self.progress.there.fetch_add(size, Relaxed);
             self.progress.done.fetch_add(size, Relaxed);
             self.counts.there.fetch_add(1, Relaxed);
             return Ok(());
         }
         let blob = self.from.blob(descriptor)?;
         for left in (0..TRIES).rev() {
-            let mut done = 0;
-            let e = match self.once(&*blob, descriptor, stop, &mut done) {
+            let (mut have, mut done) = (0, 0);
+            let e = match self.once(&*blob, descriptor, stop, (&mut have, &mut done)) {
                 Ok(()) => {
+                    // A later attempt finds what this copy has left.
+                    if left == TRIES - 1 {
+                        self.counts.resumed.fetch_add(have, Relaxed);
+                    }
                     self.counts.moved.fetch_add(1, Relaxed);
                     return Ok(());
                 }
@@ -183,16 +191,18 @@ impl Work<'_> {
             };
             tracing::info!(blob = descriptor.digest, error = %e, "a blob is fetched again");
             self.progress.done.fetch_sub(done, Relaxed);
+            self.progress.there.fetch_sub(have, Relaxed);
         }
         Ok(())
     }
 
+    /// One attempt. `there` is set to the bytes of the blob that the sink had, `done` to the position reached.
     fn once(
         &self,
         blob: &dyn Blob,
         descriptor: &Descriptor,
         stop: &AtomicBool,
-        done: &mut u64,
+        (there, done): (&mut u64, &mut u64),
     ) -> Result<(), Broken> {
         let (have, mut writer) = self.to.resume(descriptor).map_err(Broken::Writing)?;
         if have > 0 {
@@ -202,8 +212,9 @@ impl Work<'_> {
                 "a partial blob of an earlier run is resumed"
             );
         }
+        self.progress.there.fetch_add(have, Relaxed);
         self.progress.done.fetch_add(have, Relaxed);
-        *done = have;
+        (*there, *done) = (have, have);
         let came = self.rest(blob, descriptor, &mut *writer, have, done, stop);
         if let Err(Broken::Reading(e)) = &came
             && (*done == 0 || e.kind() == ErrorKind::Refused)

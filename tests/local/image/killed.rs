@@ -79,6 +79,7 @@ fn a_pull_goes_on_at_the_byte() {
         let (before, asked) = (on_its_way(&place), proxy.requests().len());
         let ran = place.run(&["pull", "-q", "--json", &image, "os:1"]).ok();
         assert_eq!(first_asked(&proxy, asked, layer), before);
+        assert_eq!(ran.json()["resumed_at"], before, "the run says that it went on");
         let received = ran.json()["registries"]["received"].as_u64().unwrap();
         assert!(
             (layer - before..layer - before + 4096).contains(&received),
