@@ -34,7 +34,8 @@ pub(crate) struct TagArgs {
 
 /// List the images in the store
 ///
-/// The store is $CORACLE_STORE, or coracle/store in the user's data folder.
+/// The store is $CORACLE_STORE, else data/store in $CORACLE_HOME, else
+/// coracle/store in the user's data folder.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImagesArgs {
     #[command(flatten)]

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct HomeArgs {
     /// Keep VMs, their disks and their sockets below this folder
-    /// [default: the user's state, data and runtime folders]
+    /// [default: the user's state, data and runtime folders]. The variable
+    /// moves the store of images, too; this flag does not
     #[arg(long, value_name = "DIR", env = "CORACLE_HOME", hide_env_values = true)]
     root: Option<PathBuf>,
 }

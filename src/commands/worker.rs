@@ -23,7 +23,7 @@ use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document, Manifest};
 use container_disk::open::{FoundImage, Places};
 use container_disk::registry::copy;
-use container_disk::{Digest, ErrorKind, Name};
+use container_disk::{Digest, ErrorKind, Name, store};
 use disk_format::Limits;
 use disk_format::read_at::FileAt;
 use local_vm::place::Lock;
@@ -51,7 +51,13 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     // Each log line of this process names its job, also the lines about its confinement.
     let what = order.job.what();
     let _span = tracing::info_span!("process", number = std::process::id(), job = what.as_str()).entered();
-    let work = Work { places: Arc::new(Places::new(order.registries)), show };
+    let places = Places::new(order.registries);
+    // The command has warned of a store that is left behind.
+    let places = match store::default_folder() {
+        Ok(folder) => places.with_store(folder),
+        Err(_) => places,
+    };
+    let work = Work { places: Arc::new(places), show };
     let answer = Outcome::from_result(work.run(order.job).map_err(local_vm::Error::from));
     let text = serde_json::to_string(&answer).map_err(|e| Error::failed("cannot write JSON").because(e))?;
     ui::out(&text)

@@ -14,7 +14,7 @@
 //! | a change of the index | the folder's own lock, for a moment | no change is lost |
 //! | an unfinished file | its own lock | other processes can tell it from a leftover one |
 //!
-//! A store is refused if every user may write to one of its folders or to the folder `coracle` above it, like
+//! A store is refused if every user may write to one of its folders or to the folder `coracle` (or that of `CORACLE_HOME`) above it, like
 //! the folder for VMs, because any user could then choose the images in it ([`guard::folder`]). Such a mode
 //! may have been corrected since. So a folder, a blob, the index or the lock is also refused if it belongs
 //! neither to the store's owner, nor to root, nor to the user of this process (`layout/owner.rs`). A new
@@ -32,7 +32,7 @@ mod prune;
 #[cfg(test)]
 mod tests;
 
-pub use home::folder;
+pub use home::{default_folder, folder};
 pub use list::{Listed, ListedFacts};
 pub use prune::{Pruned, prune};
 
@@ -173,8 +173,9 @@ fn none(path: &Path) -> Error {
 }
 
 fn closed(path: &Path) -> Result<()> {
-    let above = path.parent().filter(|above| above.ends_with("coracle"));
-    let open = above.map_or(Ok(()), guard::folder::refuse_shared).and_then(|()| layout::closed(path));
+    let mut above = home::above(path).into_iter();
+    let open = above.try_for_each(|above| guard::folder::refuse_shared(&above));
+    let open = open.and_then(|()| layout::closed(path));
     open.map_err(|open| {
         Error::failed(format!("the store {} cannot be used: {open}", path.display())).because(open)
     })

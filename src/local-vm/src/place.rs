@@ -8,7 +8,7 @@
 //!  $XDG_CACHE_HOME/coracle/launcher/     libvirt's cache of QEMU's capabilities
 //! ```
 //!
-//! `CORACLE_HOME` (or `--root`) puts all of these below one folder, with a socket `run/NAME.sock`. The runtime folder of a user may
+//! `CORACLE_HOME` (or `--root`) puts all of these below one folder (`CORACLE_HOME` the store of images, too), with a socket `run/NAME.sock`. The runtime folder of a user may
 //! serve several state folders (another `HOME` or `XDG_STATE_HOME`), so the hash of a socket there is that of the VM's folder.
 //! Earlier versions had `NAME.sock` in both. Every folder is the user's own (0700). A
 //! folder that belongs to another user, or lies below such a folder, is refused ([`guard::folder`]): its

@@ -42,6 +42,8 @@ impl Laptop {
     fn run(&self, args: &[&str]) -> Ran {
         let mut command = self.place.command(args);
         command.env("CORACLE_HOME", self.disk.path().join("h"));
+        // The store does not lie on the disk that is filled.
+        command.env("CORACLE_STORE", self.place.path("store"));
         Ran::of(command.output().unwrap())
     }
 

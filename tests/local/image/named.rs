@@ -190,3 +190,34 @@ fn a_full_file_system_is_told_with_what_to_do() {
         ran.refused(1, "its file system is full; make room there or choose another place");
     }
 }
+
+#[test]
+fn the_folder_for_vms_holds_the_store_too() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = place(6);
+    let home = place.path("h");
+    let moved = |args: &[&str]| Ran::of(place.command(args).env("CORACLE_HOME", &home).output().unwrap());
+    // An earlier version has left its store in the old place.
+    place.run(&["build", "-q", "-t", "old:1", "disk.qcow2"]).ok();
+    let ran = moved(&["inspect", "old:1"]).refused(4, "your images are in ");
+    let old = place.path(".local/share/coracle/store");
+    assert!(ran.err.contains(old.to_str().unwrap()) && ran.err.contains("h/data/store now"), "{}", ran.err);
+    assert_eq!(ran.err.matches("CORACLE_STORE").count(), 1, "it warns once: {}", ran.err);
+    let mut named = place.command(&["inspect", "old:1"]);
+    let named = Ran::of(named.env("CORACLE_HOME", &home).env("CORACLE_STORE", &old).output().unwrap()).ok();
+    assert_eq!(named.err, "", "the nearer variable decides");
+    moved(&["build", "-q", "-t", "new:1", "disk.qcow2"]).ok();
+    assert_eq!(moved(&["images", "-q"]).ok().err, "", "there is a new store");
+    assert_eq!(moved(&["images", "-q"]).out, b"new:1\n");
+    let listed = moved(&["images", "--json"]).ok().json();
+    assert!(listed["store"].as_str().unwrap().ends_with("/h/data/store"), "{listed}");
+    assert_eq!(place.run(&["images", "-q"]).ok().out, b"old:1\n");
+    // Who may write to the folder above it chooses its images.
+    for open in ["h", "h/data"] {
+        let folder = place.path(open);
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+        moved(&["images"]).refused(1, "can be written to by others (mode 0777)");
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    moved(&["verify", "new:1"]).ok();
+}

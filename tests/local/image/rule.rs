@@ -29,6 +29,7 @@ fn run(place: &Place, line: &[&str], name: &str) -> Ran {
     let args: Vec<&str> = line.iter().map(|word| if *word == "NAME" { name } else { word }).collect();
     let mut command: Command = place.command(&args);
     command.env("CORACLE_HOME", place.path("h")).current_dir(place.path("sub"));
+    command.env("CORACLE_STORE", place.path(".local/share/coracle/store"));
     Ran::of(command.output().unwrap())
 }
 

@@ -60,6 +60,7 @@ fn shell(args: &[&str], folder: &Path, home: &Path) -> Output {
         .env_remove("XDG_CONFIG_HOME")
         .env_remove("XDG_DATA_HOME")
         .env_remove("CORACLE_STORE")
+        .env_remove("CORACLE_HOME")
         .env_remove("SOURCE_DATE_EPOCH")
         .output()
         .expect("bash runs")
