@@ -221,12 +221,17 @@ fn target(args: &Args, options: &cdi::source::Options) -> Result<Destination> {
 fn other_format(target: &str) -> Option<Error> {
     let (_, ending) = target.rsplit('/').next()?.rsplit_once('.')?;
     let ending = ending.to_ascii_lowercase();
+    let stem = &target[..target.len() - ending.len() - 1];
+    let written = "raw and qcow2 are what can be written";
     let advice = match ending.as_str() {
-        "vmdk" | "vdi" | "vhd" | "vhdx" | "qcow" | "qed" | "ova" | "dmg" => {
-            "raw and qcow2 are what can be written"
+        "vmdk" | "vdi" | "vhdx" | "vhd" | "qcow" | "qed" => {
+            // QEMU calls the format of a .vhd by the product that had it first.
+            let format = if ending == "vhd" { "vpc" } else { ending.as_str() };
+            format!("{written}, and qemu-img convert -O {format} {stem}.qcow2 {target} makes one of a qcow2")
         }
+        "ova" | "dmg" => written.to_owned(),
         "gz" | "xz" | "zst" | "bz2" | "tar" | "tgz" | "zip" => {
-            "to pack it, write it to - and pipe that on; -O qcow2 --compress zstd packs it, too"
+            "to pack it, write it to - and pipe that on; -O qcow2 --compress zstd packs it, too".to_owned()
         }
         _ => return None,
     };

@@ -507,9 +507,48 @@ fn a_target_that_is_the_source_or_is_called_something_else_is_refused() {
         ("x.vmdk", "raw and qcow2 are what can be written"),
         ("new/X.VHDX", "though its name ends in .vhdx"),
         ("x.img.xz", "pipe that on"),
+        ("x.vhd", "qemu-img convert -O vpc x.qcow2 x.vhd"),
     ] {
         place.run(&["convert", "disk.raw", target]).refused(2, said);
     }
     place.run(&["convert", "-q", "-O", "raw", "disk.raw", "x.vmdk"]).ok();
     place.is_the_disk("x.vmdk");
+}
+
+/// The advice about a format that is not read is carried out, and leads to a disk.
+#[test]
+fn what_a_refusal_says_of_a_format_works() {
+    let place = place(40);
+    let advice = |args: &[&str]| {
+        let said = place.run(args).refused(3, "qemu-img convert -O qcow2 IN.").err;
+        let from = said.find("qemu-img convert").unwrap();
+        let command = said[from..].lines().next().unwrap().to_owned();
+        assert!(!command.contains("coracle"), "{command}");
+        command
+    };
+    for (format, ending) in [("vmdk", "vmdk"), ("vdi", "vdi"), ("vhdx", "vhdx"), ("vpc", "vhd")] {
+        place
+            .shell(&format!("rm -rf IN* OUT* out; qemu-img convert -f raw -O {format} disk.raw IN.{ending}"));
+        let command = advice(&["convert", &format!("IN.{ending}"), "out.img"]);
+        for args in [&["build", "-t", "os"][..], &["verify"]] {
+            let ran = place.run(&[args, &[&format!("IN.{ending}")]].concat());
+            assert!(ran.code == 3 && ran.err.len() + ran.out.len() > 0, "{}", ran.err);
+        }
+        place.shell(&command);
+        place.run(&["convert", "-q", "OUT.qcow2", "out"]).ok();
+        place.shell("cmp -n $(stat -c %s disk.raw) out disk.raw");
+    }
+    // An appliance is a tar with a vmdk in it.
+    place.shell("qemu-img convert -f raw -O vmdk disk.raw IN.vmdk && echo '<Envelope/>' >a.ovf");
+    place.shell("tar -cf a.ova a.ovf IN.vmdk && gzip -k IN.vmdk && rm IN.vmdk");
+    for (name, unpacks) in [("a.ova", "tar -xf FILE"), ("IN.vmdk.gz", "gzip -dk FILE")] {
+        let said = advice(&["convert", name, "out.img"]);
+        let (command, rest) = said.split_once("; ").unwrap();
+        assert!(rest.ends_with(unpacks), "{said}");
+        let inspected = place.run(&["inspect", "--json", name]).ok().json();
+        assert!(inspected["refused"].as_str().unwrap().ends_with(unpacks), "{inspected}");
+        place.shell(&format!("rm -f IN.vmdk OUT.qcow2 out; {}; {command}", unpacks.replace("FILE", name)));
+        place.run(&["convert", "-q", "OUT.qcow2", "out"]).ok();
+        place.shell("cmp -n $(stat -c %s disk.raw) out disk.raw");
+    }
 }

@@ -319,7 +319,8 @@ fn peel(
         Format::Raw | Format::Iso => None,
         // A separate reader parses the head only.
         _ => {
-            let mut image = disk_format::stream(format, limits(request))?;
+            let image = disk_format::stream(format, limits(request));
+            let mut image = image.map_err(|e| unread(e, &layers))?;
             image.push(0, head, false)?;
             image.virtual_size()
         }
@@ -341,6 +342,16 @@ fn peel(
     let source = source.clone();
     let stream = Stream { source, reader, counted, boundaries, sums, from: 0, position: None };
     Ok(Opened { access: SourceAccess::Stream(stream), layers, format, virtual_size, guest_size })
+}
+
+/// The error for a disk of a format that is not read, inside of these layers.
+fn unread(e: disk_format::Error, layers: &[(filter::Layer, filter::Need)]) -> Error {
+    let layers: Vec<filter::Layer> = layers.iter().map(|(layer, _)| *layer).collect();
+    let e = Error::from(e);
+    match filter::unpacking(&layers) {
+        Some(how) => e.and(&how),
+        None => e,
+    }
 }
 
 /// Reads all tables of an image; they are checked as they are read.

@@ -215,6 +215,21 @@ fn open_growing(
     }
 }
 
+/// Advice for a disk that another program has to read: how to get it out of these layers, the outermost first.
+/// `None` if there are none.
+pub(crate) fn unpacking(layers: &[Layer]) -> Option<String> {
+    // tar finds the compression around an archive by itself.
+    let archive = layers.iter().find(|layer| **layer == Layer::Tar);
+    let command = match archive.or(layers.first())? {
+        Layer::Tar => "tar -xf",
+        Layer::Gzip => "gzip -dk",
+        Layer::Xz => "xz -dk",
+        Layer::Zstd => "zstd -dk",
+    };
+    let names: Vec<&str> = layers.iter().rev().map(|layer| layer.name()).collect();
+    Some(format!("it is inside {}, which is unpacked before that: {command} FILE", names.join(" in ")))
+}
+
 /// The error for invalid input, with the offset in the layer's own bytes.
 fn refused(layer: Layer, at: u64, what: impl fmt::Display) -> io::Error {
     refusal(layer, at, what).into()

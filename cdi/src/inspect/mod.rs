@@ -31,7 +31,7 @@ pub use text::text;
 use crate::source::Source;
 use crate::source::fetched::Fetched;
 use crate::source::sequential::Sequential;
-use crate::{Error, Result, plan};
+use crate::{Error, Result, filter, plan};
 use blocks::{Blocks, Meter};
 use container_disk::run_confined;
 use disk_format::inspect::{inspect_partial, outside};
@@ -206,7 +206,15 @@ fn layered(front: Front, options: InspectOptions, report: &mut Report) -> Result
             report.virtual_size = view.virtual_size();
             report.disk = Some((&inspect_partial(&view, view.virtual_size())).into());
         }
-        Err(e) => report.refuse(&e),
+        Err(e) => {
+            let is_first = report.refused.is_none() && e.kind() == ErrorKind::Unsupported;
+            report.refuse(&e);
+            let how = filter::unpacking(&front.layers).filter(|_| is_first);
+            report.refused = report.refused.take().map(|why| match how {
+                Some(how) => format!("{why}; {how}"),
+                None => why,
+            });
+        }
     }
     if !front.whole {
         let unpacked = if report.layers.is_empty() { "" } else { "unpacked " };

@@ -43,6 +43,16 @@ impl Format {
         }
     }
 
+    /// Advice about a disk of a format that is not read: the command that makes a qcow2 of it.
+    pub fn remedy(self, from: &str, to: &str) -> String {
+        match self {
+            Format::Luks => {
+                "it is encrypted: decrypt it first, or declare it raw where the guest has the key".to_owned()
+            }
+            _ => format!("convert it first: qemu-img convert -O qcow2 {from} {to}"),
+        }
+    }
+
     /// Number of first bytes that [`Format::probe`] needs. A shorter disk is given completely.
     pub const HEAD: usize = 40 << 10;
 

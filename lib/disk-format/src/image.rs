@@ -146,7 +146,8 @@ fn unsupported(format: Format) -> Error {
         ErrorKind::Unsupported,
         format,
         format!(
-            "this format is recognised but cannot be read yet; convert it first: qemu-img convert -O qcow2 IN.{format} OUT.qcow2"
+            "this format is recognised but cannot be read yet; {}",
+            format.remedy(&format!("IN.{format}"), "OUT.qcow2")
         ),
     )
 }

@@ -130,7 +130,8 @@ impl Bytes {
         match &report.refused {
             Some(why) => {
                 let what = format!("the size of the disk in {} is not known: {why}", self.name());
-                Err(Error::new(ErrorKind::Usage, what).with_hint("--size sets the size of the volume"))
+                Err(Error::new(ErrorKind::Usage, what)
+                    .with_hint("--size sets the size of the volume, for a CDI that reads such a disk"))
             }
             None => Ok(report.virtual_size.map(size_for)),
         }

@@ -257,9 +257,9 @@ pub fn usable(path: &Path) -> Result<Format> {
         disk_format::Format::Qcow2 => Ok(Format::Qcow2),
         other => {
             let what = format!(
-                "{} is a {} image, but the disks of a VM are raw or qcow2: convert it with coracle convert",
-                path.display(),
-                other.name()
+                "{path} is a {other} image, but the disks of a VM are raw or qcow2: {}",
+                other.remedy(&path.display().to_string(), "disk.qcow2"),
+                path = path.display(),
             );
             Err(Error::refused(what))
         }
@@ -297,6 +297,11 @@ mod tests {
             assert_eq!(refused.kind(), ErrorKind::Refused);
             assert!(refused.to_string().contains(&format!("is {layer}, and a guest")), "{refused}");
         }
+        std::fs::write(&path, [&b"KDMV"[..], &[0; 4096]].concat()).unwrap();
+        let refused = usable(&path).unwrap_err().to_string();
+        // coracle convert reads no vmdk, and would say the same.
+        let said = format!("qemu-img convert -O qcow2 {} disk.qcow2", path.display());
+        assert!(refused.contains(&said) && !refused.contains("coracle convert"), "{refused}");
         std::fs::write(&path, [0; 4096]).unwrap();
         assert_eq!(usable(&path).unwrap(), Format::Raw);
     }
