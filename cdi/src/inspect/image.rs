@@ -8,9 +8,10 @@ use crate::{ErrorKind, Result};
 use container_disk::Name;
 use container_disk::describe::describe;
 
-/// Bytes of a disk in a packed layer that are inspected, where each byte comes over the network: enough for
-/// the beginning of formats and partition tables.
-const REMOTE_FRONT: usize = 256 << 10;
+/// Bytes of a disk in a packed layer that are inspected, where each byte comes over the network. The data of a
+/// qcow2 begins at 320 KiB where qemu-img made it, behind its tables: with 4 MiB the partition table and the
+/// first file systems are among them.
+const REMOTE_FRONT: usize = 4 << 20;
 
 /// Inspects an image: its documents and the front of its disk. An image without a disk is described, too,
 /// with the reason.

@@ -69,14 +69,36 @@ fn an_image_is_looked_at_from_a_few_kilobytes() {
     for (layer, format, most) in [
         ("none", "raw", 1 << 20),
         ("none", "keep", 1 << 20),
-        ("gzip", "raw", 2 << 20),
-        ("zstd", "qcow2", 2 << 20),
+        // The front of the disk, of 4 MiB, and what was on its way.
+        ("gzip", "raw", 6 << 20),
+        ("zstd", "qcow2", 6 << 20),
     ] {
         place.run(&["build", "-t", &remote, "--layer", layer, "--format", format, "disk.raw"]).ok();
         let json = place.run(&["inspect", "--json", &remote]).ok().json();
         assert_eq!(json["virtual_size"], 256 << 20, "{layer} {format}");
         let received = json["image"]["registries"]["received"].as_u64().unwrap();
         assert!(received <= most, "{received} bytes of a layer of 256 MiB, {layer}");
+    }
+}
+
+/// The data of a qcow2 of qemu-img begins behind its tables, at 320 KiB.
+#[test]
+fn what_is_inside_a_packed_qcow2_in_a_registry_is_found() {
+    let (place, registry) = (place(8), Registry::start());
+    place.shell(
+        r"export PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M os.raw
+          printf 'label: gpt\nstart=2048,type=L,name=root\n' | sfdisk -q os.raw
+          mkfs.ext4 -q -F -L cloudimg -E offset=1048576 os.raw 58000k
+          qemu-img convert -f raw -O qcow2 os.raw os.qcow2",
+    );
+    for layer in ["gzip", "zstd"] {
+        let remote = format!("docker://{}/os:{layer}", registry.address());
+        place.run(&["build", "-q", "-t", &remote, "--layer", layer, "--format", "keep", "os.qcow2"]).ok();
+        let json = place.run(&["inspect", "--json", &remote]).ok().json();
+        let table = &json["disk"]["partition_table"];
+        assert_eq!(table["kind"], "gpt", "{json}");
+        let root = &table["partitions"][0]["content"];
+        assert_eq!((&root["kind"], &root["label"]), (&"ext4".into(), &"cloudimg".into()), "{json}");
     }
 }
 
