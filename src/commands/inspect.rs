@@ -66,7 +66,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let report = match named.image() {
         Some(image) => inspect_image(image, &source, options)?,
-        None => inspect(&*cdi::source::open(&named, &source)?, options)?,
+        None => {
+            let options = InspectOptions { path: source.image.path.as_deref(), ..options };
+            inspect(&*cdi::source::open(&named, &source)?, options)?
+        }
     };
     if args.output.is_json() { ui::json(&report) } else { ui::out(&text(&report)) }
 }

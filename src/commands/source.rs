@@ -69,7 +69,8 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "ARCH", value_parser = arch)]
     arch: Option<String>,
 
-    /// Path of the disk in an image [default: the only file in /disk]
+    /// Path of the disk in an image, or in a tar around it [default: the only
+    /// file in /disk, or the only disk in the tar]
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 

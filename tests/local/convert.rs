@@ -552,3 +552,40 @@ fn what_a_refusal_says_of_a_format_works() {
         place.shell("cmp -n $(stat -c %s disk.raw) out disk.raw");
     }
 }
+
+#[test]
+fn a_disk_of_several_in_an_archive_is_chosen_by_its_path() {
+    let place = place(41);
+    place.shell("mkdir vm; truncate -s 1M vm/other.raw");
+    place.qcow2("vm/disk.qcow2", "");
+    place.shell("tar -cf all.tar vm; gzip -k all.tar; cp all.tar all.ova");
+    for name in ["all.tar", "all.tar.gz", "all.ova"] {
+        for verb in [&["convert", name, "no.img"][..], &["build", "-t", "no", name]] {
+            let said = place.run(verb).refused(3, "choose one by --path").err;
+            assert!(said.contains("\"vm/other.raw\"") && said.contains("\"vm/disk.qcow2\""), "{said}");
+        }
+        for path in ["vm/disk.qcow2", "./vm/disk.qcow2"] {
+            place.run(&["convert", "--path", path, name, "out.img"]).ok();
+            place.is_the_disk("out.img");
+            place.run(&["build", "-q", "-t", "os", "--path", path, name]).ok();
+            place.run(&["convert", "os", "out.img"]).ok();
+            place.is_the_disk("out.img");
+        }
+        for (path, format, size) in [("vm/disk.qcow2", "qcow2", SIZE), ("vm/other.raw", "raw", 1 << 20)] {
+            let json = place.run(&["inspect", "--json", "--path", path, name]).ok().json();
+            assert_eq!((&json["format"], &json["virtual_size"]), (&format.into(), &size.into()), "{json}");
+        }
+        let said = "there is no file \"disk.qcow2\" in the archive; it has ";
+        place.run(&["convert", "--path", "disk.qcow2", name, "no.img"]).refused(3, said);
+        let json = place.run(&["inspect", "--json", "--path", "disk.qcow2", name]).ok().json();
+        assert!(json["refused"].as_str().unwrap().contains(said), "{json}");
+    }
+    place.shell(&format!("{PROGRAM} convert -q --path vm/disk.qcow2 - piped.img <all.tar.gz"));
+    place.is_the_disk("piped.img");
+    for verb in
+        [&["convert", "disk.raw", "no.img"][..], &["inspect", "disk.raw"], &["build", "-t", "no", "disk.raw"]]
+    {
+        place.run(&[verb, &["--path", "vm/disk.qcow2"]].concat()).refused(2, "leave out --path");
+    }
+    assert!(!place.path("no.img").exists());
+}

@@ -220,7 +220,8 @@ pub(super) fn gather(
     let opened = match seek {
         Some(bytes) => {
             let head = head_of(&*bytes, &name)?;
-            if looks_raw(request) || filter::detect(&head).is_none() {
+            let is_plain = looks_raw(request) && member(request).is_none();
+            if is_plain || filter::detect(&head).is_none() {
                 by_offset(request, source, bytes, &head)?
             } else {
                 by_stream(request, source)?
@@ -272,6 +273,9 @@ fn by_offset(
     if !looks_raw(request) {
         refuse_unreadable(&source.facts().name, head)?;
     }
+    if let Some(path) = member(request) {
+        return Err(filter::no_archive(&source.facts().name, path));
+    }
     let tables: Arc<dyn ReadAt> = match source.facts().remote {
         true => Arc::new(Fetched::new(bytes.clone())?),
         false => bytes.clone(),
@@ -311,7 +315,12 @@ fn peel(
         Some(checksum) => Box::new(Verify::new(stream, *checksum).noting(&sums)),
         None => Box::new(stream),
     };
-    let Stack { layers, needs, reader } = stack::stack(input, &peeling(request, &boundaries))?;
+    let path = member(request);
+    let Stack { layers, needs, reader } =
+        stack::stack_of_member(input, &peeling(request, &boundaries), path)?;
+    if let Some(path) = path.filter(|_| !layers.contains(&filter::Layer::Tar)) {
+        return Err(filter::no_archive(&facts.name, path));
+    }
     let layers: Vec<_> = layers.into_iter().zip(needs).collect();
     let head = reader.head();
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
@@ -387,6 +396,11 @@ fn is_kept(request: &Request, format: Format) -> bool {
 
 fn is_as_it_is(request: &Request, format: Format) -> bool {
     matches!(format, Format::Raw | Format::Iso) || is_kept(request, format)
+}
+
+/// Path of the disk in an archive. That in an image was looked up when the image was opened.
+fn member(request: &Request) -> Option<&str> {
+    request.options.image.path.as_deref().filter(|_| request.source.image().is_none())
 }
 
 fn looks_raw(request: &Request) -> bool {

@@ -181,6 +181,17 @@ pub fn open(
         .reader)
 }
 
+/// The file of this path in an archive.
+pub(crate) fn open_member(input: Box<dyn Read + Send>, path: &str) -> Box<dyn HoleRead + Send> {
+    Box::new(tar::Tar::member(input, path))
+}
+
+/// The error for a path in an archive, where there is no archive.
+pub(crate) fn no_archive(name: &str, path: &str) -> Error {
+    let what = format!("{name} is not an archive, in which {path:?} could be a disk; leave out --path");
+    Error::new(crate::ErrorKind::Usage, what)
+}
+
 /// A budget of which only a part is free at first.
 #[derive(Clone, Copy)]
 struct StagedBudget {

@@ -10,7 +10,7 @@ use super::holes::{Dense, HoleRead};
 use super::limit::{self, Limited};
 use super::read_ahead::{ReadAhead, Shape};
 use super::{Boundary, Budget, HEAD, Layer, Need, OnBoundary, Opened, StagedBudget};
-use super::{detect, need, open_growing, refused_layer};
+use super::{detect, need, open_growing, open_member, refused_layer};
 use crate::{Error, Result};
 use fetch::Decoded;
 use std::io::{self, Read};
@@ -49,15 +49,29 @@ pub struct Stack {
 
 /// Removes the layers of `input`, which is at the beginning of the source.
 pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
-    peel(input, options, detect)
+    peel(input, options, detect, None)
+}
+
+/// As [`stack`]. `path`: the file that is the disk, in the outermost archive.
+pub(crate) fn stack_of_member(
+    input: Box<dyn Read + Send>,
+    options: &Options,
+    path: Option<&str>,
+) -> Result<Stack> {
+    peel(input, options, detect, path)
 }
 
 /// As [`stack`], for an archive that is kept as it is: only compressions are removed.
 pub fn stack_of_archive(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
-    peel(input, options, |head| detect(head).filter(|&layer| layer != Layer::Tar))
+    peel(input, options, |head| detect(head).filter(|&layer| layer != Layer::Tar), None)
 }
 
-fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Option<Layer>) -> Result<Stack> {
+fn peel(
+    input: Box<dyn Read + Send>,
+    options: &Options,
+    detect: fn(&[u8]) -> Option<Layer>,
+    mut path: Option<&str>,
+) -> Result<Stack> {
     let mut reader = Peeked::new(Box::new(Dense(input)), HEAD)?;
     let (mut layers, mut needs, mut growing) = (Vec::new(), Vec::new(), Vec::new());
     let mut budget = options.budget;
@@ -86,7 +100,11 @@ fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Opt
         let need = need(layer, reader.head())?;
         let room = StagedBudget { budget, at_first: need.least };
         let marks = on_boundary.clone().filter(|_| layers.is_empty());
-        let Opened { reader: inner, allow } = open_growing(layer, Box::new(reader), room, None, marks)?;
+        let path = if layer == Layer::Tar { path.take() } else { None };
+        let Opened { reader: inner, allow } = match path {
+            Some(path) => Opened { reader: open_member(Box::new(reader), path), allow: None },
+            None => open_growing(layer, Box::new(reader), room, None, marks)?,
+        };
         growing.extend(allow.map(|allow| (allow, need)));
         spend(&mut budget, need.least);
         let limited = Limited::new(inner, layer, options.limit, 0).counting(&options.decoded);

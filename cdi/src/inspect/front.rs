@@ -31,9 +31,14 @@ impl Front {
 
     /// Removes the layers of `input`, whose end is the real one only if `whole`. An unsupported layer is a
     /// finding, not an error.
-    pub(super) fn decode(input: Box<dyn Read + Send>, whole: bool, options: InspectOptions) -> Result<Front> {
+    pub(super) fn decode(
+        input: Box<dyn Read + Send>,
+        whole: bool,
+        options: InspectOptions<'_>,
+    ) -> Result<Front> {
         let mut front = Front { layers: vec![], bytes: vec![], whole: false, refused: None, cut: false };
         let mut reader = input;
+        let mut path = options.path;
         loop {
             let mut head = vec![];
             if let Err(e) = read_into(&mut reader, &mut head, filter::HEAD) {
@@ -57,7 +62,11 @@ impl Front {
             }
             front.layers.push(layer);
             // The least memory only: decoding ahead would fetch bytes that are not needed.
+            let path = if layer == Layer::Tar { path.take() } else { None };
             let opened = need.and_then(|need| {
+                if let Some(path) = path {
+                    return Ok(Box::new(filter::open_member(reader, path)) as Box<dyn Read + Send>);
+                }
                 let memory = need.least.min(options.memory);
                 filter::open(layer, reader, Budget { threads: 1, memory, beside: 0 }, None, None)
             });

@@ -15,7 +15,7 @@ const REMOTE_FRONT: usize = 4 << 20;
 
 /// Inspects an image: its documents and the front of its disk. An image without a disk is described, too,
 /// with the reason.
-pub fn inspect_image(name: &Name, source: &Options, options: InspectOptions) -> Result<Report> {
+pub fn inspect_image(name: &Name, source: &Options, options: InspectOptions<'_>) -> Result<Report> {
     let found = source.places.find(name)?;
     let facts = describe(&found, &source.image.arch)?;
     let mut file = None;

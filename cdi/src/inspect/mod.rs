@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 /// Options for an inspection.
 #[derive(Debug, Clone, Copy)]
-pub struct InspectOptions {
+pub struct InspectOptions<'a> {
     /// Count data and zeros by reading all tables.
     pub usage: bool,
     /// Compute the SHA-256 of the file, which reads all of it.
@@ -52,9 +52,11 @@ pub struct InspectOptions {
     pub memory: u64,
     /// Bytes that are decoded of a compressed source, or read of a stream.
     pub front: usize,
+    /// Path of the disk in an archive. All before it is read, which of a large archive is much.
+    pub path: Option<&'a str>,
 }
 
-impl Default for InspectOptions {
+impl Default for InspectOptions<'_> {
     fn default() -> Self {
         InspectOptions {
             usage: false,
@@ -62,6 +64,7 @@ impl Default for InspectOptions {
             max_size: Limits::default().max_size,
             memory: 256 << 20,
             front: 8 << 20,
+            path: None,
         }
     }
 }
@@ -75,7 +78,7 @@ const HEAD: usize = 64 << 10;
 const SMALL: usize = 256 << 10;
 
 /// Reports the format of a source, its partitions and their content. Fails if the source changes meanwhile.
-pub fn inspect(source: &dyn Source, options: InspectOptions) -> Result<Report> {
+pub fn inspect(source: &dyn Source, options: InspectOptions<'_>) -> Result<Report> {
     let facts = source.facts();
     let mut report = Report::new(&facts.name, facts.size);
     report.allocated = usage::allocated(facts);
@@ -102,7 +105,7 @@ pub fn inspect_front(name: &str, size: u64, front: Vec<u8>) -> Result<Report> {
 fn seekable(
     source: &dyn Source,
     bytes: Arc<dyn ReadAt>,
-    options: InspectOptions,
+    options: InspectOptions<'_>,
     report: &mut Report,
 ) -> Result<()> {
     let bytes: Arc<dyn ReadAt> = match source.facts().remote {
@@ -121,7 +124,12 @@ fn seekable(
     Ok(())
 }
 
-fn look(source: &dyn Source, meter: &Arc<Meter>, options: InspectOptions, report: &mut Report) -> Result<()> {
+fn look(
+    source: &dyn Source,
+    meter: &Arc<Meter>,
+    options: InspectOptions<'_>,
+    report: &mut Report,
+) -> Result<()> {
     let blocks: Arc<dyn ReadAt> = Arc::new(Blocks::new(meter.clone()));
     let size = blocks.size();
     if size == 0 {
@@ -133,6 +141,8 @@ fn look(source: &dyn Source, meter: &Arc<Meter>, options: InspectOptions, report
     if front::is_layered(&head) {
         let file = Sequential::new(meter.clone());
         layered(Front::decode(Box::new(file), true, options)?, options, report)?;
+    } else if let Some(path) = options.path {
+        return Err(filter::no_archive(&source.facts().name, path));
     } else {
         let format = Format::probe(&head);
         describe_header(format, &head, report);
@@ -155,7 +165,7 @@ fn look(source: &dyn Source, meter: &Arc<Meter>, options: InspectOptions, report
 }
 
 /// Inspects a source that comes once, in order.
-fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -> Result<()> {
+fn streamed(source: &dyn Source, options: InspectOptions<'_>, report: &mut Report) -> Result<()> {
     let name = source.facts().name.as_str();
     let mut stream = source.stream(0)?;
     let (head, whole) = front::read_up_to(&mut stream, options.front)
@@ -174,7 +184,7 @@ fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -
     run_confined(|| front_only(head, whole, options, report))?
 }
 
-fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions, report: &mut Report) -> Result<()> {
+fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions<'_>, report: &mut Report) -> Result<()> {
     if front::is_layered(&head) {
         layered(Front::decode(Box::new(std::io::Cursor::new(head)), whole, options)?, options, report)?;
     } else {
@@ -188,9 +198,19 @@ fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions, report: &mut 
 }
 
 /// Inspects the front of a disk, of which nothing more was read.
-fn layered(front: Front, options: InspectOptions, report: &mut Report) -> Result<()> {
+fn layered(front: Front, options: InspectOptions<'_>, report: &mut Report) -> Result<()> {
     report.layers = front.layers.iter().map(|layer| layer.name()).collect();
     report.refused = front.refused;
+    if let Some(path) = options.path {
+        if !front.layers.contains(&filter::Layer::Tar) {
+            return Err(filter::no_archive(&report.name, path));
+        }
+        if front.bytes.is_empty() && report.refused.is_none() {
+            let what =
+                format!("{path:?} does not begin in the first bytes of {}, which is a stream", report.name);
+            return Err(Error::refused(what).with_hint("inspect a file of it"));
+        }
+    }
     if front.bytes.is_empty() && report.refused.is_some() {
         return Ok(());
     }

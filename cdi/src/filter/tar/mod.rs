@@ -12,8 +12,9 @@
 //!
 //! The archive is a stream, so the first candidate is returned at once. If the rest holds a second candidate,
 //! the end of the stream is an error: a consumer that keeps a disk only after a clean end never keeps a wrong
-//! one. `candidate.rs` defines candidates. An archive of a container image (`image.rs`) is refused, with the
-//! scheme to use.
+//! one. `candidate.rs` defines candidates. A file that is named by its path is the disk whatever it looks
+//! like, and other candidates are passed over. An archive of a container image (`image.rs`) is refused, with
+//! the scheme to use.
 
 mod candidate;
 mod image;
@@ -36,7 +37,11 @@ const NAMED: usize = 5;
 /// The disk in an archive, as a reader.
 pub(super) struct Tar {
     archive: Archive,
-    /// Names of the candidates: the first is the disk.
+    /// Path of the file that is the disk, if it is named.
+    path: Option<String>,
+    /// True once the named file was found.
+    is_found: bool,
+    /// Names of the candidates: the first is the disk, unless it is named.
     candidates: Vec<String>,
     more: u64,
     /// The first link, device or the like, and the first file that is not a disk: for the error if there is
@@ -67,9 +72,21 @@ struct Disk {
 }
 
 impl Tar {
+    /// The only disk in an archive.
     pub(super) fn new(input: Box<dyn Read + Send>) -> Self {
+        Tar::of(input, None)
+    }
+
+    /// The file with this path in an archive.
+    pub(super) fn member(input: Box<dyn Read + Send>, path: &str) -> Self {
+        Tar::of(input, Some(clean(path).to_owned()))
+    }
+
+    fn of(input: Box<dyn Read + Send>, path: Option<String>) -> Self {
         Tar {
             archive: Archive::new(Streamed::new(input), RULES),
+            path,
+            is_found: false,
             candidates: Vec::new(),
             more: 0,
             special: None,
@@ -109,10 +126,14 @@ impl Tar {
                     looked = self.archive.peek(candidate::LOOK).map_err(error)?;
                     self.refuse_image(&entry, &looked)?;
                 }
-                if self.check_candidate(&entry, &mut looked)? {
-                    self.candidate(entry, looked);
-                } else {
-                    self.other.get_or_insert(entry.name);
+                let is_candidate = self.check_candidate(&entry, &mut looked)?;
+                match &self.path {
+                    Some(path) if clean(&entry.name) == path => self.named(entry, looked)?,
+                    Some(_) if is_candidate => self.note(entry.name),
+                    None if is_candidate => self.candidate(entry, looked),
+                    _ => {
+                        self.other.get_or_insert(entry.name);
+                    }
                 }
                 return Ok(());
             }
@@ -120,7 +141,11 @@ impl Tar {
             What::Symlink(_) => "symbolic link",
             What::Special(kind) => kind,
         };
-        self.special.get_or_insert(format!("{} is a {special}", quoted(&entry.name)));
+        let what = format!("{} is a {special}", quoted(&entry.name));
+        if self.path.as_deref().is_some_and(|path| clean(&entry.name) == path) {
+            return Err(refused(Layer::Tar, entry.at, format!("{what}, which cannot be a disk")));
+        }
+        self.special.get_or_insert(what);
         Ok(())
     }
 
@@ -148,22 +173,59 @@ impl Tar {
     }
 
     fn candidate(&mut self, entry: Member, looked: Vec<u8>) {
+        self.note(entry.name.clone());
+        if matches!(self.state, State::Search) {
+            self.begin(entry, looked);
+        }
+    }
+
+    /// The file that is named by its path. Of two with one path, some programs take the first and some the last.
+    fn named(&mut self, entry: Member, looked: Vec<u8>) -> io::Result<()> {
+        if self.is_found {
+            let what = format!("the archive has {} twice; pack just one", quoted(&entry.name));
+            return Err(refused(Layer::Tar, entry.at, what));
+        }
+        self.is_found = true;
+        self.begin(entry, looked);
+        Ok(())
+    }
+
+    fn note(&mut self, name: String) {
         if self.candidates.len() < NAMED {
-            self.candidates.push(entry.name);
+            self.candidates.push(name);
         } else {
             self.more += 1;
         }
-        if matches!(self.state, State::Search) {
-            let map = entry.map.unwrap_or_else(|| Map::whole(entry.size));
-            let data =
-                map.segments().iter().fold(0, |sum: u64, part| sum.saturating_add(part.end - part.start));
-            self.told = Some((map.size(), map.size().saturating_sub(data)));
-            self.state = State::Disk(Disk { map, segment: 0, pos: 0, looked, given: 0 });
-        }
+    }
+
+    fn begin(&mut self, entry: Member, looked: Vec<u8>) {
+        let map = entry.map.unwrap_or_else(|| Map::whole(entry.size));
+        let data = map.segments().iter().fold(0, |sum: u64, part| sum.saturating_add(part.end - part.start));
+        self.told = Some((map.size(), map.size().saturating_sub(data)));
+        self.state = State::Disk(Disk { map, segment: 0, pos: 0, looked, given: 0 });
+    }
+
+    /// The candidates in words.
+    fn listed(&self) -> String {
+        let names = self.candidates.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+        let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
+        format!("{names}{more}")
     }
 
     fn end(&mut self) -> io::Result<()> {
         let at = self.archive.offset();
+        if let Some(path) = &self.path {
+            if self.is_found {
+                self.state = State::Ended;
+                return Ok(());
+            }
+            let there = match self.candidates.is_empty() {
+                true => "no file that could be a disk".to_owned(),
+                false => self.listed(),
+            };
+            let what = format!("there is no file {} in the archive; it has {there}", quoted(path));
+            return Err(refused(Layer::Tar, at, what));
+        }
         let what = match (self.candidates.as_slice(), &self.special, &self.other) {
             ([_], _, _) => {
                 self.state = State::Ended;
@@ -177,11 +239,10 @@ impl Tar {
                 quoted(other)
             ),
             ([], None, None) => "there is no file in the archive".to_owned(),
-            (several, _, _) => {
-                let names = several.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
-                let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
-                format!("several files in the archive could be the disk: {names}{more}; pack just one")
-            }
+            (_, _, _) => format!(
+                "several files in the archive could be the disk: {}; choose one by --path, or pack just one",
+                self.listed()
+            ),
         };
         Err(refused(Layer::Tar, at, what))
     }
@@ -256,6 +317,15 @@ impl Disk {
         self.pos += n as u64;
         Ok(n)
     }
+}
+
+/// A path as images and archives have it, without a leading slash or dot.
+fn clean(path: &str) -> &str {
+    let mut rest = path;
+    while let Some(next) = rest.strip_prefix("./").or_else(|| rest.strip_prefix('/')) {
+        rest = next;
+    }
+    rest
 }
 
 fn error(fault: Fault) -> io::Error {

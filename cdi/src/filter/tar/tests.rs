@@ -3,6 +3,8 @@
 use super::*;
 use crate::{Error, ErrorKind};
 
+mod named;
+
 const END: usize = 1024;
 
 /// A header with a right checksum; the other fields as a GNU or ustar program would have them.
