@@ -82,6 +82,11 @@ fn a_launcher_that_is_killed_loses_no_vm() {
     kill(&first);
     until(|| laptop.status("kept")["state"] == "Unwatched", || laptop.status("kept").to_string());
     assert_eq!(laptop.names(&[]), ["kept"]);
+    let why = laptop.status("kept")["message"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        why.contains("the virt-launcher that watched it has ended") && why.contains("starts another one"),
+        "{why}"
+    );
     laptop.run(&["pause", "kept"]).ok();
     laptop.run(&["unpause", "kept"]).ok();
     let status = laptop.status("kept");
