@@ -74,7 +74,22 @@ pub fn change_in<T: ConditionKind>(status: &mut Value, change: impl FnOnce(&mut 
     let mut list = Vec::read_field(old, &Path::of(FIELD), &mut Vec::new());
     change(&mut list);
     if let Some(list) = list.write_field() {
+        clear_scalar(status);
         status[FIELD] = list;
+    }
+}
+
+/// The status of an object, to write its fields. A status that has no fields, such as a text, is removed.
+pub fn status_of(object: &mut Value) -> &mut Value {
+    let status = &mut object["status"];
+    clear_scalar(status);
+    status
+}
+
+/// Removes a value that has no fields: one of them could not be assigned.
+fn clear_scalar(value: &mut Value) {
+    if !value.is_object() {
+        *value = Value::Null;
     }
 }
 
@@ -138,5 +153,14 @@ mod tests {
         let mut none = json!(null);
         change_in::<ConditionType>(&mut none, |list| set(list, ConditionType::Ready, ("True", "", ""), "1"));
         assert_eq!(none["conditions"][0]["status"], "True");
+        for odd in [json!("a text"), json!(1), json!([1]), json!(true)] {
+            let mut object = json!({"status": odd});
+            let ready = |list: &mut Vec<_>| set(list, ConditionType::Ready, ("True", "", ""), "1");
+            change_in::<ConditionType>(&mut object["status"], ready);
+            assert_eq!(object["status"]["conditions"][0]["status"], "True");
+            let mut object = json!({"status": odd});
+            status_of(&mut object)["phase"] = json!("Deleting");
+            assert_eq!(object, json!({"status": {"phase": "Deleting"}}));
+        }
     }
 }

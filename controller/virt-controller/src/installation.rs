@@ -143,7 +143,7 @@ pub(crate) fn set_conditions<T: ConditionKind + for<'a> From<&'a str>>(
     says: &[ConditionRow<'_>],
     now: Timestamp,
 ) {
-    conditions::change_in::<T>(&mut object["status"], |list| {
+    conditions::change_in::<T>(conditions::status_of(object), |list| {
         for &(kind, status, reason, message) in says {
             conditions::set(list, T::from(kind), (status, reason, message), &stamp(now));
         }

@@ -32,6 +32,7 @@ use api::cdi::CONFIG;
 use api::cdi::annotations::CONFIG_AUTHORITY;
 use api::cdi::served::{unserved, unserved_config};
 use api::kubevirt::served::CONDITION;
+use cluster_model::conditions::status_of;
 use cluster_model::objects::{CDI, CDI_REMOVED, Key, Kind, Plain, World, key};
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
@@ -131,7 +132,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
 /// Status in the form of upstream's operator SDK, for the object that counts.
 fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
     let missing = installation::unready_components(world, &PROGRAMS, &[]);
-    let status = &mut next["status"];
+    let status = status_of(next);
     let target = installation::target(world);
     // The phase `Deployed` stays. Components that are missing for a while show in the conditions.
     let phase = status["phase"].as_str().unwrap_or_default();
@@ -176,7 +177,7 @@ fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
 fn say_unwanted(next: &mut Value, first: &Plain, now: Timestamp) {
     let first = first.meta.name.as_deref().unwrap_or_default();
     let message = format!("CDI {first} is in use, and a cluster has only one CDI object: delete this one");
-    next["status"]["phase"] = json!("Error");
+    status_of(next)["phase"] = json!("Error");
     let says = [("Available", "False"), ("Progressing", "False"), ("Degraded", "True")];
     set_conditions::<String>(next, &says.map(|(kind, value)| (kind, value, "UnwantedCDI", &*message)), now);
 }

@@ -10,6 +10,7 @@
 //! bypassed the webhook waits here.
 
 use crate::installation::set_conditions;
+use cluster_model::conditions::status_of;
 use cluster_model::issue::LABEL;
 use cluster_model::objects::{CDI_REMOVED, IndexKey, Key, Kind, Plain, Pod, Work, World, key};
 use cluster_model::plan::Plan;
@@ -125,7 +126,7 @@ fn workers(world: &World) -> Vec<&Pod> {
 }
 
 fn say_going(next: &mut Value, goes_on: &'static str, reason: &'static str, message: &str, now: Timestamp) {
-    next["status"]["phase"] = json!("Deleting");
+    status_of(next)["phase"] = json!("Deleting");
     let says = [
         ("Available", "False", reason, message),
         ("Progressing", goes_on, reason, message),

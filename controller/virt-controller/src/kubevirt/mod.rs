@@ -35,6 +35,7 @@ use crate::cdi;
 use crate::installation::{self, served_condition, set_conditions};
 use api::kubevirt::ConditionType;
 use api::kubevirt::served::{CONDITION, unserved};
+use cluster_model::conditions::status_of;
 use cluster_model::objects::{KUBEVIRT, Key, Kind, REMOVED, StoredObject as _, World, key};
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
@@ -85,9 +86,9 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     }
     let missing = installation::unready_components(world, &DEPLOYMENTS, &DAEMONS);
     let state = status::State::new(world, &settings.object, missing.as_deref());
-    state.write(&mut next["status"], settings.meta().generation);
+    state.write(status_of(&mut next), settings.meta().generation);
     let outdated = workloads::outdated_vmis(world);
-    next["status"]["outdatedVirtualMachineInstanceWorkloads"] = json!(outdated.len());
+    status_of(&mut next)["outdatedVirtualMachineInstanceWorkloads"] = json!(outdated.len());
     let evictions = match missing {
         None => workloads::batch(world, &mut next, &outdated, now),
         Some(_) => Plan::default(),

@@ -13,6 +13,7 @@ use crate::certificates;
 use crate::installation::set_conditions;
 use api::kubevirt::ConditionType;
 use api::meta::ObjectMeta;
+use cluster_model::conditions::status_of;
 use cluster_model::issue::LABEL;
 use cluster_model::objects::{Key, Kind, Plain, REMOVED, StoredObject as _, World, key, owner};
 use cluster_model::plan::Plan;
@@ -82,7 +83,7 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
     if waits && !before.iter().any(|condition| condition["reason"] == reason) {
         plan.record_event(Kind::KubeVirt, meta, true, "WorkloadsExist", message.clone());
     }
-    next["status"]["phase"] = json!("Deleting");
+    status_of(&mut next)["phase"] = json!("Deleting");
     let goes_on = if waits { "False" } else { "True" };
     set_conditions::<ConditionType>(
         &mut next,
