@@ -86,7 +86,7 @@ impl<S: Server> Work<'_, S> {
             }
             Step::RecordDevices(telling) => self.tell_devices(telling).await?,
             Step::Patch { key, version, change, part } => self.patch(key, version, change, part).await?,
-            Step::Delete { key, uid } => self.delete(key, uid).await?,
+            Step::Delete { key, uid, version } => self.delete(key, uid, version).await?,
             Step::Evict { key, uid } => match self.server.evict(&key, &uid).await {
                 Ok(_) => self.done.writes += 1,
                 // A disruption budget, the VMI's eviction strategy, or a replaced pod. The eviction is
@@ -108,6 +108,16 @@ impl<S: Server> Work<'_, S> {
             },
             Step::RequireNoLauncherPod { namespace, vmis } => self.no_pod_of(&namespace, &vmis).await?,
             Step::RequirePresent { key, uid } => self.present(key, uid).await?,
+            Step::RequireMembers(members) => {
+                if !self.server.has_members(&members).await? {
+                    let (kind, least) = (members.kind.name(), members.least);
+                    let what = format!(
+                        "fewer than {least} objects {kind} of the owner {} in namespace {} stay; the cache was outdated",
+                        members.owner, members.namespace
+                    );
+                    return Err(Error::new(ErrorKind::Conflict, what));
+                }
+            }
             Step::RequireNoMounter { claim, by } => {
                 if let Some(pod) = self.server.mounter(&claim, by).await? {
                     let why = if by == Mounts::ToWrite { " for writing" } else { "" };
@@ -174,8 +184,10 @@ impl<S: Server> Work<'_, S> {
         Ok(())
     }
 
-    async fn delete(&mut self, key: Key, uid: String) -> Result<()> {
-        let answer = match self.server.delete(&key, &uid).await {
+    async fn delete(&mut self, key: Key, uid: String, version: String) -> Result<()> {
+        let own = self.versions.get(&key).filter(|_| !version.is_empty());
+        let version = own.unwrap_or(&version);
+        let answer = match self.server.delete(&key, &uid, version).await {
             Err(error) if error.kind() == ErrorKind::Gone => {
                 self.done.gone.push((key, uid));
                 return Ok(());
@@ -362,7 +374,7 @@ impl<S: Server> Work<'_, S> {
         if !is_of(&there, owner) || uid.is_empty() {
             return Ok(());
         }
-        match self.server.delete(key, uid).await {
+        match self.server.delete(key, uid, "").await {
             Err(error) if error.kind() == ErrorKind::Gone => Ok(()),
             done => {
                 self.done.writes += 1;

@@ -43,9 +43,11 @@ impl Deletion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use crate::{PlanResult, Writer};
+    use cluster_model::members::Members;
     use cluster_model::objects::Kind;
-    use cluster_model::plan::Plan;
+    use cluster_model::plan::{Plan, Step};
     use kit::ApiServer;
     use serde_json::json;
 
@@ -101,6 +103,74 @@ mod tests {
             assert!(failed.is_none(), "{failed:?}");
             let [deletion] = &deletions[..] else { panic!("{deletions:?}") };
             assert_eq!((json!(deletion.uid), deletion.is_gone), (there["metadata"]["uid"].clone(), is_gone));
+        }
+    }
+
+    /// A change of the same plan does not count.
+    #[tokio::test]
+    async fn an_object_that_another_client_changed_is_not_deleted() {
+        for (is_guarded, is_changed, changes, is_kept) in [
+            (true, false, false, false),
+            (true, false, true, false),
+            (true, true, false, true),
+            (false, true, false, false),
+        ] {
+            let server = ApiServer::default();
+            let writer = Writer::new(server.client(), "virt-controller");
+            let key = Key::new(Kind::VirtualMachine, "n", "a");
+            let object = json!({"metadata": {"namespace": "n", "name": "a", "labels": {"app": "web"}}});
+            server.put_object(Kind::VirtualMachine, object);
+            let there = server.object(&key.path()).unwrap();
+            let seen = meta(&there);
+            if is_changed {
+                let mut other = there.clone();
+                other["metadata"]["labels"] = json!({});
+                server.put(&key.path(), other);
+            }
+            let mut plan = Plan::default();
+            if changes {
+                let mut next = there.clone();
+                next["metadata"]["annotations"] = json!({"a": "b"});
+                plan.update(Kind::VirtualMachine, &seen, &there, &next, true);
+            }
+            match is_guarded {
+                true => plan.delete_unchanged(key.clone(), &seen),
+                false => plan.delete(key.clone(), &seen),
+            }
+            let failed = writer.carry_out(plan).await.failed.map(|(_, error)| error.kind());
+            let expected = is_kept.then_some(ErrorKind::Conflict);
+            assert_eq!(
+                (failed, server.object(&key.path()).is_some()),
+                (expected, is_kept),
+                "{is_guarded} {changes}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn the_objects_that_stay_are_counted_on_all_pages() {
+        let server = ApiServer::default();
+        let writer = Writer::new(server.client(), "virt-controller");
+        let owner = json!({"apiVersion": "v1", "kind": "a", "name": "web", "uid": "1", "controller": true});
+        for number in 0..300 {
+            let labels = json!({"app": if number < 290 { "web" } else { "other" }});
+            let metadata = json!({"namespace": "n", "name": format!("web-{number}"), "labels": labels, "ownerReferences": [owner]});
+            server.put_object(Kind::VirtualMachine, json!({"metadata": metadata}));
+        }
+        for (text, least, is_enough) in
+            [("app=web", 290, true), ("app=web", 291, false), ("", 290, true), ("", 291, false)]
+        {
+            let members = Members {
+                kind: Kind::VirtualMachine,
+                namespace: "n".into(),
+                owner: "1".into(),
+                selector: api::wire::read(json!({"matchLabels": {"app": "web"}})).unwrap(),
+                selector_text: text.into(),
+                least,
+            };
+            let plan = Plan { steps: vec![Step::RequireMembers(members)], again: None };
+            let failed = writer.carry_out(plan).await.failed.map(|(_, error)| error.kind());
+            assert_eq!(failed, (!is_enough).then_some(ErrorKind::Conflict), "{text} {least}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::signing_key::{self, Pair};
+use cluster_model::members::Members;
 use cluster_model::objects::{Key, LauncherPods};
 use cluster_model::plan::Mounts;
 use serde_json::Value;
@@ -40,17 +41,20 @@ pub trait Server: Sync {
         }
     }
 
-    /// Deletes an object if it has this uid; with an empty uid, any object of that name.
-    fn delete(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send;
+    /// Deletes an object if it has this uid and this version; with an empty one, any.
+    fn delete(&self, key: &Key, uid: &str, version: &str) -> impl Future<Output = Result<Value>> + Send;
 
     /// Evicts a pod if it has this uid, subject to disruption budgets and webhooks.
     fn evict(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send {
         // Without budgets and webhooks, an eviction is a deletion.
-        self.delete(key, uid)
+        self.delete(key, uid, "")
     }
 
     /// The name of a running pod that mounts a PVC, of any owner ([`crate::usage`]).
     fn mounter(&self, claim: &Key, by: Mounts) -> impl Future<Output = Result<Option<String>>> + Send;
+
+    /// True if the least number of an owner's objects stays.
+    fn has_members(&self, members: &Members) -> impl Future<Output = Result<bool>> + Send;
 
     /// A launcher pod of one of these VMIs, of all pods in the namespace.
     fn launcher_of(

@@ -7,6 +7,7 @@ use super::server::{Server, not_of};
 use super::usage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tenure::Tenure;
+use cluster_model::members::Members;
 use cluster_model::objects::{Key, Kind, LauncherPods, escaped};
 use cluster_model::plan::{Mounts, Plan};
 use http::Request;
@@ -17,7 +18,7 @@ use std::time::Duration;
 /// Time-out of a request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Number of pods in a page, and maximum number of pages.
+/// Number of objects in a page, and maximum number of pages.
 const PAGE: usize = 250;
 const PAGES: usize = 40;
 /// Number of ResourceSlices in a page: each has up to 128 devices.
@@ -84,23 +85,40 @@ impl Writer {
         namespace: &str,
         found: impl Fn(&[Value]) -> Option<T>,
     ) -> Result<Option<T>> {
-        let all = Key::new(Kind::Pod, namespace, "(all)");
-        let mut more = String::new();
+        self.find_in_pages((Kind::Pod, namespace), "", "which pods use a PVC", found).await
+    }
+
+    /// The first result from the objects of a namespace that a label selector takes, page by page. `unknown`: what
+    /// cannot be determined if there are too many.
+    async fn find_in_pages<T>(
+        &self,
+        (kind, namespace): (Kind, &str),
+        selector: &str,
+        unknown: &str,
+        mut found: impl FnMut(&[Value]) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let all = Key::new(kind, namespace, "(all)");
+        let mut more = match selector {
+            "" => String::new(),
+            selector => format!("&labelSelector={}", escaped(selector)),
+        };
+        let selected = more.clone();
         for _ in 0..PAGES {
-            let path = format!("{}?limit={PAGE}{more}", Kind::Pod.collection(namespace));
+            let path = format!("{}?limit={PAGE}{more}", kind.collection(namespace));
             let list = self.send("list", &all, Request::get(path), None).await?;
-            let pods = list["items"].as_array().map_or(&[][..], Vec::as_slice);
-            if let Some(found) = found(pods) {
+            let objects = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+            if let Some(found) = found(objects) {
                 return Ok(Some(found));
             }
             match list["metadata"]["continue"].as_str().filter(|next| !next.is_empty()) {
-                Some(next) => more = format!("&continue={}", escaped(next)),
+                Some(next) => more = format!("{selected}&continue={}", escaped(next)),
                 None => return Ok(None),
             }
         }
         let what = format!(
-            "cannot determine which pods use a PVC: the namespace {namespace} has more than {} pods",
-            PAGE * PAGES
+            "cannot determine {unknown}: the namespace {namespace} has more than {} {}",
+            PAGE * PAGES,
+            kind.plural()
         );
         Err(Error::new(ErrorKind::Refused, what))
     }
@@ -124,6 +142,17 @@ impl Writer {
 impl Server for Writer {
     async fn mounter(&self, claim: &Key, by: Mounts) -> Result<Option<String>> {
         self.find_in_pods(&claim.namespace, |pods| usage::mounter(pods, &claim.name, by)).await
+    }
+
+    async fn has_members(&self, members: &Members) -> Result<bool> {
+        let mut count = 0;
+        let place = (members.kind, members.namespace.as_str());
+        let unknown = format!("how many objects of the owner {} stay", members.owner);
+        let found = self.find_in_pages(place, &members.selector_text, &unknown, |objects| {
+            count += objects.iter().filter(|object| members.includes(object)).count();
+            (count >= members.least).then_some(())
+        });
+        Ok(found.await?.is_some())
     }
 
     async fn launcher_of(&self, namespace: &str, vmis: &[LauncherPods]) -> Result<Option<Value>> {
@@ -174,10 +203,12 @@ impl Server for Writer {
         })
     }
 
-    async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
+    async fn delete(&self, key: &Key, uid: &str, version: &str) -> Result<Value> {
         let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if !uid.is_empty() {
-            options["preconditions"] = json!({"uid": uid});
+        for (field, expected) in [("uid", uid), ("resourceVersion", version)] {
+            if !expected.is_empty() {
+                options["preconditions"][field] = json!(expected);
+            }
         }
         if self.is_dry {
             options["dryRun"] = json!(["All"]);

@@ -13,6 +13,7 @@
 //!  claimed     devices of ResourceClaims: allocation of a request, and its address
 //!  versions    version of an installed object                    components     customizable fields of a program
 //!  accounts    user of each program at the API server               subresources subresources of VMs and VMIs
+//!  members     objects that a pool or a replica set counts
 //!  metrics     the names, labels and types of all metrics
 //! ```
 //!
@@ -38,6 +39,7 @@ pub mod instancetypes;
 pub mod issue;
 mod kubevirt_config;
 pub mod launcher;
+pub mod members;
 pub mod metadata;
 pub mod metrics;
 pub mod networks;

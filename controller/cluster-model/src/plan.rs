@@ -12,6 +12,7 @@
 
 use crate::claimed::TellDevices;
 use crate::issue::{Issue, IssueKey, PodCertificateIssue};
+use crate::members::Members;
 use crate::objects::{Attempt, Key, Kind, LauncherPods, Pod, key};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -57,6 +58,8 @@ pub enum Step {
         key: Key,
         /// UID at the decision.
         uid: String,
+        /// Resource version at the decision, if the object must not have changed since then; empty otherwise.
+        version: String,
     },
     /// Delete the object of this name if it has this owner. The cache does not contain it, so the API server
     /// is asked for its owner first.
@@ -92,6 +95,9 @@ pub enum Step {
         /// UID at the decision.
         uid: String,
     },
+    /// Precondition: so many objects of a pool or a replica set stay. Asked of the API server, since the cache may
+    /// lag behind.
+    RequireMembers(Members),
     /// Precondition: no running pod mounts the PVC. Asked of the API server, since the cache holds our pods
     /// only.
     RequireNoMounter {
@@ -207,9 +213,33 @@ impl Plan {
         self.steps.push(Step::IssueKey(issue));
     }
 
+    /// Requires that an object has not changed since the decision, by a change that changes nothing.
+    pub fn require_unchanged(&mut self, kind: Kind, meta: &ObjectMeta) {
+        // virt-controller may write the status of these alone.
+        let (change, part) = match kind {
+            Kind::Pod | Kind::VirtualMachinePool | Kind::VirtualMachineInstanceReplicaSet => {
+                (json!({"status": {}}), Some("status"))
+            }
+            _ => (json!({}), None),
+        };
+        let version = meta.resource_version.clone().unwrap_or_default();
+        let step = Step::Patch { key: key(kind, meta), version, change, part };
+        if !self.steps.contains(&step) {
+            self.steps.push(step);
+        }
+    }
+
     /// Deletes an object, if its UID is still that of `meta`.
     pub fn delete(&mut self, key: Key, meta: &ObjectMeta) {
-        self.steps.push(Step::Delete { key, uid: meta.uid.clone().unwrap_or_default() });
+        let uid = meta.uid.clone().unwrap_or_default();
+        self.steps.push(Step::Delete { key, uid, version: String::new() });
+    }
+
+    /// Deletes an object, if no other client has changed it since the decision.
+    pub fn delete_unchanged(&mut self, key: Key, meta: &ObjectMeta) {
+        let uid = meta.uid.clone().unwrap_or_default();
+        let version = meta.resource_version.clone().unwrap_or_default();
+        self.steps.push(Step::Delete { key, uid, version });
     }
 
     /// A plan that deletes these pods, but for those that are being deleted already.

@@ -35,6 +35,7 @@ fn touched_keys(step: &Step) -> Vec<Key> {
             [&telling.key].into_iter().chain(telling.devices.iter().map(|one| &one.claim)).cloned().collect()
         }
         Step::RequireNoMounter { claim, .. } => vec![Key::new(Kind::Pod, &*claim.namespace, "")],
+        Step::RequireMembers(members) => vec![Key::new(members.kind, &*members.namespace, "")],
         Step::RequireNoLauncherPod { namespace, .. } => vec![Key::new(Kind::Pod, namespace, "")],
         Step::IssueKey(issue) => vec![issue.key.clone()],
         Step::RecordEvent(_) => Vec::new(),
@@ -71,6 +72,7 @@ pub(crate) fn required_rights(step: &Step) -> Vec<Right> {
             .chain(all(telling.key.kind, &["patch"]))
             .collect(),
         Step::RequireNoMounter { .. } | Step::RequireNoLauncherPod { .. } => all(Kind::Pod, &["list"]),
+        Step::RequireMembers(members) => all(members.kind, &["list"]),
         // The Secret of the signing authority is read.
         Step::Issue(issue) => match (&issue.version, &issue.signer) {
             (None, _) => all(issue.key.kind, &["create", "get"]),

@@ -27,7 +27,7 @@ impl UnansweredDeletions {
     /// Records the deletions of a plan that begins.
     pub(crate) fn begin(&mut self, key: &Key, plan: &Plan) {
         let sent = plan.steps.iter().filter_map(|step| match step {
-            Step::Delete { key, uid } if is_counted(key.kind) && !uid.is_empty() => {
+            Step::Delete { key, uid, .. } if is_counted(key.kind) && !uid.is_empty() => {
                 Some((key.clone(), uid.clone()))
             }
             _ => None,

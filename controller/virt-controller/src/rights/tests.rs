@@ -7,7 +7,7 @@ use crate::sim::others::{image_is, worker_ends};
 use crate::sim::{Sim, blank, data_volume_spec, vm, vm_with_disk, vmi};
 use api::job::Stage;
 use api::machine::host_device::List;
-use api::meta::ObjectMeta;
+use api::meta::{LabelSelector, ObjectMeta};
 use base64::Engine as _;
 use cluster_client::Writer;
 use cluster_client::certificate;
@@ -15,6 +15,7 @@ use cluster_client::lease::Lease;
 use cluster_client::watch;
 use cluster_model::claimed::{ClaimedDevice, PCI, TellDevices};
 use cluster_model::issue::{Holder, Issue, IssueKey, KeyChange, PodCertificateIssue, Signer, Usage};
+use cluster_model::members::Members;
 use cluster_model::objects::rights::{names, watch_rights};
 use cluster_model::objects::{API_CERTIFICATE, Attempt, Home, LEASE, LauncherPods, followed_by};
 use cluster_model::plan::{EventRecord, Mounts, NetworkAttachment, Plan};
@@ -401,12 +402,20 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         Step::Patch { key: pod.clone(), version: "1".into(), change: owned, part: None },
         patch(None),
         patch(Some("status")),
-        Step::Delete { key: pod.clone(), uid: "1".into() },
+        Step::Delete { key: pod.clone(), uid: "1".into(), version: "1".into() },
         Step::Evict { key: pod.clone(), uid: "1".into() },
         Step::DeleteOwnedBy { key: Key::new(Kind::Secret, "n", "cdi-upload-web"), owner: "1".into() },
         Step::DeleteOwnedBy { key: Key::new(Kind::Service, "n", "cdi-upload-web"), owner: "1".into() },
         Step::RequireAbsent { key: Key::new(Kind::Pod, "n", "other"), of: None },
         Step::RequirePresent { key: pod.clone(), uid: "1".into() },
+        Step::RequireMembers(Members {
+            kind: Kind::VirtualMachine,
+            namespace: "n".into(),
+            owner: "1".into(),
+            selector: LabelSelector::default(),
+            selector_text: "app=web".into(),
+            least: 0,
+        }),
         Step::RequireNoLauncherPod { namespace: "n".into(), vmis: vec![LauncherPods::default()] },
         Step::RequireNoMounter { claim: Key::new(Kind::PersistentVolumeClaim, "n", "disk"), by: Mounts::Any },
         Step::Issue(issue("authority", None, None)),

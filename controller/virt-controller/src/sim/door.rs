@@ -5,6 +5,7 @@ use crate::rights;
 use cluster_client::error::{Error, ErrorKind, Result};
 use cluster_client::signing_key::Pair;
 use cluster_client::{self, PlanResult, Server, Source};
+use cluster_model::members::Members;
 use cluster_model::objects::FINALIZER;
 use cluster_model::objects::{Key, Kind, LauncherPods, public_keys};
 use cluster_model::plan::{Mounts, Plan, merge};
@@ -179,11 +180,25 @@ impl Server for SimServer<'_> {
         })
     }
 
-    async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
+    async fn has_members(&self, members: &Members) -> Result<bool> {
+        let stays = self.ask(|sim| {
+            let all = sim
+                .objects
+                .iter()
+                .filter(|(key, _)| key.kind == members.kind && key.namespace == members.namespace);
+            Ok(json!(all.filter(|(_, object)| members.includes(object)).count() >= members.least))
+        })?;
+        Ok(stays == true)
+    }
+
+    async fn delete(&self, key: &Key, uid: &str, version: &str) -> Result<Value> {
         self.ask(|sim| match sim.objects.get(key) {
             None => Err(error(ErrorKind::Gone, key, "not found")),
             Some(old) if !uid.is_empty() && old["metadata"]["uid"] != uid => {
                 Err(error(ErrorKind::Conflict, key, "the uid is another"))
+            }
+            Some(old) if !version.is_empty() && old["metadata"]["resourceVersion"] != version => {
+                Err(error(ErrorKind::Conflict, key, "the object has been modified"))
             }
             Some(_) if sim.wire.keeps == Some(key.kind) => {
                 Err(error(ErrorKind::Refused, key, "denied the request: it is kept"))

@@ -267,6 +267,7 @@ fn release_vmi(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Pla
         plan.steps.push(cluster_model::plan::Step::Delete {
             key: Key::new(Kind::ControllerRevision, namespace, revision),
             uid: String::new(),
+            version: String::new(),
         });
     }
 }

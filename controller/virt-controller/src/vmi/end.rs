@@ -72,7 +72,7 @@ fn ended(input: &VmiReconcile<'_>, next_phase: &Phase) -> Outcome {
     {
         let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
         let key = Key { kind: Kind::ControllerRevision, namespace, name };
-        outcome = outcome.before_write(Step::Delete { key, uid: String::new() });
+        outcome = outcome.before_write(Step::Delete { key, uid: String::new(), version: String::new() });
     }
     outcome.change(Change::Release { keeps_of_vm: is_looked_after(world, vmi) })
 }

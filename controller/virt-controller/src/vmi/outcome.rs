@@ -133,7 +133,7 @@ impl Outcome {
 
     pub(super) fn delete(self, pod: &Pod) -> Outcome {
         let uid = pod.meta.uid.clone().unwrap_or_default();
-        self.after_write(Step::Delete { key: key(Kind::Pod, &pod.meta), uid })
+        self.after_write(Step::Delete { key: key(Kind::Pod, &pod.meta), uid, version: String::new() })
     }
 
     pub(super) fn event(
