@@ -65,6 +65,7 @@ mod reports;
 #[cfg(test)]
 mod rights;
 mod run;
+mod scale_in;
 #[cfg(test)]
 mod sim;
 mod storage_profile;

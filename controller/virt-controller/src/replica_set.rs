@@ -4,16 +4,21 @@
 //! that have ended are replaced. One that failed within `EARLY` keeps its place so long: a template that cannot run
 //! does not become a storm of pods.
 //! **Guarantees.** A VMI is named after a free number (`web-0`, `web-1`, …): with an old picture the same name is
-//! made again, and the server says that it is there. A set that is paused makes and deletes nothing.
+//! made again, and the server says that it is there. A set that is paused makes and deletes nothing. A VMI that the selector does not
+//! take any more is let go, also by a set that is paused. A VMI is deleted only if it has not changed since the decision (`scale_in`).
 //! **Assumptions.** Its VMIs are those that it owns; one that merely has the labels is left alone.
 //! **Caveats.** A change of the template is taken over by VMIs that are made after it: delete the others.
 
 use super::replicas::{AT_ONCE, condition, set_count, text_of};
+use super::scale_in::{ScaleIn, released};
 use super::vmi::phase;
+use api::meta::{LabelSelector, ObjectMeta};
 use api::replica_set;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
-use cluster_model::metadata::{FENCING, RESERVED};
-use cluster_model::objects::{Key, Kind, StoredObject, World, key, owner};
+use api::wire::{self, Wire as _};
+use cluster_model::conditions::status_of;
+use cluster_model::metadata::{FENCING, RESERVED, SCALE_IN};
+use cluster_model::objects::{Key, Kind, Plain, StoredObject as _, World, key, owner};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -27,17 +32,33 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let mut plan = Plan::default();
     let Some(set) = world.replica_sets.get(namespace, name) else { return plan };
     let Some(uid) = set.meta().uid.clone() else { return plan };
-    let mut ours: Vec<&VirtualMachineInstance> = world.vmis_of(namespace, &uid).collect();
+    let selector = selector(set);
+    let (ours, strangers): (Vec<&VirtualMachineInstance>, Vec<_>) = world
+        .vmis_of(namespace, &uid)
+        .partition(|vmi| vmi.metadata.deletion_timestamp.is_some() || selector.matches(&vmi.metadata.labels));
     let spec = &set.object["spec"];
     let wanted = spec["replicas"].as_u64().unwrap_or(1) as usize;
     let paused = spec["paused"].as_bool().unwrap_or(false);
     let failed = world.failures.get(&key(Kind::VirtualMachineInstanceReplicaSet, set.meta()));
     let lives =
         |vmi: &&VirtualMachineInstance| vmi.metadata.deletion_timestamp.is_none() && !phase(vmi).is_final();
-    let (count, serve) =
-        (ours.iter().filter(|vmi| lives(vmi)).count(), ours.iter().filter(|vmi| is_ready(vmi)).count());
+    let mut alive: Vec<&VirtualMachineInstance> = ours.iter().copied().filter(lives).collect();
+    let (count, serve) = (alive.len(), ours.iter().filter(|vmi| is_ready(vmi)).count());
+    let stays = set.meta().deletion_timestamp.is_none();
 
-    if !paused && set.meta().deletion_timestamp.is_none() {
+    for vmi in strangers.iter().take(AT_ONCE).filter(|_| stays) {
+        release_vmi(vmi, &uid, &mut plan);
+    }
+    let rules = ScaleIn {
+        owner: (Kind::VirtualMachineInstanceReplicaSet, set),
+        kind: Kind::VirtualMachineInstance,
+        selector: &selector,
+        wanted,
+    };
+    if stays && (paused || count <= wanted) {
+        rules.keep(&alive, &mut plan);
+    }
+    if !paused && stays {
         let (mut held, mut gone) = (0, 0);
         for vmi in
             ours.iter().filter(|vmi| phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none())
@@ -51,19 +72,18 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                 None if gone == AT_ONCE => break,
                 None => {
                     gone += 1;
-                    plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
+                    plan.delete_unchanged(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
                 }
             }
         }
         if count > wanted {
             // Those that serve go last; of the others the newest first.
-            ours.retain(lives);
-            ours.sort_by(|one, other| {
+            alive.sort_by(|one, other| {
                 let age = |vmi: &VirtualMachineInstance| vmi.metadata.creation_timestamp.clone();
                 (is_ready(one), age(other)).cmp(&(is_ready(other), age(one)))
             });
-            for vmi in ours.iter().take((count - wanted).min(AT_ONCE)) {
-                plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
+            for vmi in rules.choose(&alive, alive.clone(), &mut plan) {
+                plan.delete_unchanged(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
             }
         } else if failed.is_some_and(|failed| failed.retry > now) {
             failed.into_iter().for_each(|failed| plan.look_again(failed.retry));
@@ -87,8 +107,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     }
 
     let mut next = set.object.clone();
-    let status = &mut next["status"];
-    set_count(status, "replicas", ours.iter().filter(|vmi| lives(vmi)).count().max(count));
+    let status = status_of(&mut next);
+    set_count(status, "replicas", count);
     set_count(status, "readyReplicas", serve);
     if let Some(selector) = text_of(&spec["selector"]) {
         status["labelSelector"] = json!(selector);
@@ -104,6 +124,22 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan.update(Kind::VirtualMachineInstanceReplicaSet, set.meta(), &set.object, &next, true);
     plan.steps.extend(steps);
     plan
+}
+
+/// Selector of the VMIs of a set. One that does not take the VMIs that the set makes would let each of them go: all are taken
+/// then.
+fn selector(set: &Plain) -> LabelSelector {
+    let read: Option<LabelSelector> = wire::read(set.object["spec"]["selector"].clone()).ok();
+    let made: Option<ObjectMeta> = wire::read(vmi(set, "")["metadata"].take()).ok();
+    let labels = made.map(|made| made.labels).unwrap_or_default();
+    read.filter(|selector| selector.matches(&labels)).unwrap_or_default()
+}
+
+/// A VMI leaves the set, and stays.
+fn release_vmi(vmi: &VirtualMachineInstance, uid: &str, plan: &mut Plan) {
+    let mut free = vmi.clone();
+    free.metadata = released(&vmi.metadata, uid);
+    plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &free.write(), false);
 }
 
 /// Until when a VMI that failed keeps its place.
@@ -122,7 +158,7 @@ fn is_ready(vmi: &VirtualMachineInstance) -> bool {
         })
 }
 
-fn vmi(set: &cluster_model::objects::Plain, name: &str) -> Value {
+fn vmi(set: &Plain, name: &str) -> Value {
     let template = &set.object["spec"]["template"];
     let mut object = json!({
         "apiVersion": api::vm::API_VERSION,
@@ -138,6 +174,7 @@ fn vmi(set: &cluster_model::objects::Plain, name: &str) -> Value {
     }
     if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
         notes.remove(FENCING);
+        notes.remove(SCALE_IN);
     }
     // Our programs find VMIs by these labels, and trust their values.
     if let Some(labels) = meta.get_mut("labels").and_then(Value::as_object_mut) {

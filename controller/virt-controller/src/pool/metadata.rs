@@ -9,7 +9,7 @@
 
 use api::meta::ObjectMeta;
 use api::pool::FAILING_SINCE;
-use cluster_model::metadata::FENCING;
+use cluster_model::metadata::{FENCING, SCALE_IN};
 use serde_json::{Value, json};
 
 /// Annotation of a VM of a pool: sums of the template that the VM was last written by.
@@ -17,7 +17,7 @@ pub(super) const SUMS: &str = "kubevirt.io/vm-pool-template-sums";
 /// Annotation of a VM of a pool: keys of the labels and annotations that the template gave.
 pub(super) const KEYS: &str = "kubevirt.io/vm-pool-template-keys";
 /// Annotations that a template neither sets nor removes.
-const OURS: [&str; 4] = [FENCING, FAILING_SINCE, SUMS, KEYS];
+const OURS: [&str; 5] = [FENCING, FAILING_SINCE, SCALE_IN, SUMS, KEYS];
 
 /// Records the keys of the labels and annotations of a VM. All of them come from the template.
 pub(super) fn note(given: &mut ObjectMeta) {

@@ -11,8 +11,10 @@
 //! of an older template are updated. What fails to start is replaced (`autohealing`).
 //! **Guarantees.** A VM is named after a free number: with an old picture the same name is made again, and the server says that
 //! it is there. A VM that is being deleted keeps its place until it is gone. `maxUnavailable` counts VMIs as they are, so that a
-//! VMI that was just deleted counts. The answer to a deletion is in the World before the next decision, and the server is asked about
-//! a deletion whose answer was lost, so that no other VM is chosen in its place. A pool that is paused makes, updates and deletes nothing; which VMs are its own it decides as
+//! VMI that was just deleted counts. A VM is deleted only if neither it nor the pool has changed since the decision: one that its user has
+//! just taken out is kept. The number is counted at the API server, and the choice is in the VM before it is deleted (`scale_in`). The
+//! answer to a deletion is in the World before the next decision, and the server is asked about a deletion whose answer was lost, so that
+//! no other VM is chosen in its place. A pool that is paused makes, updates and deletes nothing; which VMs are its own it decides as
 //! ever, as upstream's does: one that the selector does not take is let go. A pool whose spec cannot be done says so and does
 //! nothing. A ControllerRevision is deleted only where it is the pool's own.
 //! **Assumptions.** Its VMs are those that it owns; one that merely has the labels is left alone.
@@ -29,17 +31,18 @@ mod update;
 pub(crate) use autohealing::observe;
 
 use super::replicas::{AT_ONCE, condition, set_count, text_of};
+use super::scale_in::{ScaleIn, released};
 use api::fault::Fault;
-use api::meta::ObjectMeta;
 use api::pool::{self, SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
+use cluster_model::conditions::status_of;
 use cluster_model::objects::{
     Failure, Key, Kind, LauncherPods, Plain, StoredObject as _, World, claims_of, key,
 };
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use template::Template;
 
@@ -80,8 +83,9 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             for vm in strangers.iter().take(AT_ONCE) {
                 release_vm(vm, uid, &mut plan);
             }
-            if !paused {
-                trouble = pool.scale(world, &ours, failed, now, &mut plan);
+            match paused {
+                true => pool.rules_of_scale_in().keep(&ours, &mut plan),
+                false => trouble = pool.scale(world, &ours, failed, now, &mut plan),
             }
         }
     }
@@ -143,6 +147,7 @@ impl<'a> Pool<'a> {
             let policy = strategy.proactive.and_then(|proactive| proactive.selection_policy);
             return self.scale_in(policy.as_ref(), &alive, plan);
         }
+        self.rules_of_scale_in().keep(ours, plan);
         let missing = self.wanted.saturating_sub(alive.len() + going.len());
         if missing == 0 {
             update::update(world, self, ours, plan);
@@ -178,21 +183,30 @@ impl<'a> Pool<'a> {
         alive: &[&VirtualMachine],
         plan: &mut Plan,
     ) -> Option<PoolProblem> {
-        let chosen = selection::select(policy, &self.template, alive);
-        let excess = alive.len() - self.wanted;
-        for vm in chosen.iter().take(excess.min(AT_ONCE)) {
+        let selected = selection::select(policy, &self.template, alive);
+        let (excess, count) = (alive.len() - self.wanted, selected.len());
+        for vm in self.rules_of_scale_in().choose(alive, selected, plan) {
             self.delete(vm, plan);
         }
-        (chosen.len() < excess).then(|| {
+        (count < excess).then(|| {
             let why = format!(
-                "{excess} VMs are to be deleted, and spec.scaleInStrategy.proactive.selectionPolicy.selectors matches only {}: \
-                 change the selectors, or spec.replicas",
-                chosen.len()
+                "{excess} VMs are to be deleted, and spec.scaleInStrategy.proactive.selectionPolicy.selectors matches only {count}: \
+                 change the selectors, or spec.replicas"
             );
             ("FailedScaleIn", why)
         })
     }
 
+    fn rules_of_scale_in(&self) -> ScaleIn<'_> {
+        ScaleIn {
+            owner: (Kind::VirtualMachinePool, self.object),
+            kind: Kind::VirtualMachine,
+            selector: &self.spec.selector,
+            wanted: self.wanted,
+        }
+    }
+
+    /// Deletes a VM, if neither it nor the pool has changed since the decision.
     fn delete(&self, vm: &VirtualMachine, plan: &mut Plan) {
         let at = key(Kind::VirtualMachine, &vm.metadata);
         let message = format!(
@@ -201,7 +215,8 @@ impl<'a> Pool<'a> {
             at.name,
             vm.metadata.uid.as_deref().unwrap_or_default()
         );
-        plan.delete(at, &vm.metadata);
+        plan.require_unchanged(Kind::VirtualMachinePool, self.object.meta());
+        plan.delete_unchanged(at, &vm.metadata);
         plan.record_event(Kind::VirtualMachinePool, self.object.meta(), false, "SuccessfulDelete", message);
     }
 }
@@ -210,44 +225,35 @@ impl<'a> Pool<'a> {
 /// begun to run meanwhile is not replaced. The watch of one of these kinds may be silent while the others are not.
 fn require_unchanged(world: &World, vm: &VirtualMachine, plan: &mut Plan) {
     let at = key(Kind::VirtualMachineInstance, &vm.metadata);
-    let unchanged = |kind: Kind, meta: &ObjectMeta| {
-        let version = meta.resource_version.clone().unwrap_or_default();
-        // virt-controller may write the status of a pod alone.
-        let (change, part) = match kind {
-            Kind::Pod => (json!({"status": {}}), Some("status")),
-            _ => (json!({}), None),
-        };
-        Step::Patch { key: key(kind, meta), version, change, part }
-    };
-    plan.steps.push(unchanged(Kind::VirtualMachine, &vm.metadata));
+    plan.require_unchanged(Kind::VirtualMachine, &vm.metadata);
     let Some(vmi) = world.vmis.get(&at.namespace, &at.name) else {
         return plan.steps.push(Step::RequireAbsent { key: at, of: None });
     };
-    plan.steps.push(unchanged(Kind::VirtualMachineInstance, &vmi.metadata));
+    plan.require_unchanged(Kind::VirtualMachineInstance, &vmi.metadata);
     if let Some(own) = LauncherPods::for_vmi(vmi) {
         let pods = world.launcher_pods(&own);
-        plan.steps.extend(pods.iter().map(|pod| unchanged(Kind::Pod, &pod.meta)));
+        pods.iter().for_each(|pod| plan.require_unchanged(Kind::Pod, &pod.meta));
         if pods.is_empty() {
             plan.steps.extend(own.keys().map(|key| Step::RequireAbsent { key, of: Some(own.clone()) }));
         }
     }
     for name in claims_of(vmi) {
         let volume = world.data_volumes.get(&at.namespace, &name).map(|volume| &volume.metadata);
-        plan.steps.push(match world.pvcs.get(&at.namespace, &name) {
-            Some(claim) => unchanged(Kind::PersistentVolumeClaim, &claim.meta),
+        match world.pvcs.get(&at.namespace, &name) {
+            Some(claim) => plan.require_unchanged(Kind::PersistentVolumeClaim, &claim.meta),
             None => {
                 let key = Key::new(Kind::PersistentVolumeClaim, &*at.namespace, name);
-                Step::RequireAbsent { key, of: None }
+                plan.steps.push(Step::RequireAbsent { key, of: None });
             }
-        });
-        plan.steps.extend(volume.map(|meta| unchanged(Kind::DataVolume, meta)));
+        }
+        volume.into_iter().for_each(|meta| plan.require_unchanged(Kind::DataVolume, meta));
     }
 }
 
 /// A VM leaves the pool, and stays.
 fn release_vm(vm: &VirtualMachine, uid: &str, plan: &mut Plan) {
     let mut free = vm.clone();
-    free.metadata.owner_references.retain(|owner| owner.uid != uid);
+    free.metadata = released(&vm.metadata, uid);
     plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &free.write(), true);
 }
 
@@ -275,7 +281,7 @@ fn write_status(
         conditions.is_some_and(|list| list.iter().any(|one| one["type"] == kind))
     };
     let (was_paused, was_in_trouble) = (has("ReplicaPaused"), has("ReplicaFailure"));
-    let status = &mut next["status"];
+    let status = status_of(&mut next);
     set_count(status, "replicas", ours.len());
     set_count(status, "readyReplicas", ours.iter().filter(|vm| is_ready(vm)).count());
     if let Some(selector) = text_of(&object.object["spec"]["selector"]) {

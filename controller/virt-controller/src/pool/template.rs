@@ -7,7 +7,7 @@ use api::pool::{FAILING_SINCE, NameGeneration, REVISION};
 use api::vm::{Spec, VirtualMachine};
 use api::vmi::Volume;
 use api::wire::{self, Wire};
-use cluster_model::metadata::FENCING;
+use cluster_model::metadata::{FENCING, SCALE_IN};
 use cluster_model::objects::names::{self, fnv};
 use cluster_model::objects::{Key, Kind, owner};
 use cluster_model::plan::Plan;
@@ -143,6 +143,7 @@ impl Template {
         // Who may not end the fencing of a VM does not end it by way of a pool.
         vm.metadata.annotations.remove(FENCING);
         vm.metadata.annotations.remove(FAILING_SINCE);
+        vm.metadata.annotations.remove(SCALE_IN);
         metadata::note(&mut vm.metadata);
         vm.metadata.annotations.insert(SUMS.to_owned(), self.sums.text());
         vm.metadata.labels.insert(REVISION.to_owned(), revision.to_owned());

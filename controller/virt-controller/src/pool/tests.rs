@@ -6,6 +6,8 @@
 mod counted;
 mod healed;
 mod kept;
+mod leader;
+mod scale_in;
 mod sums;
 
 use super::metadata::{KEYS, SUMS};

@@ -2,6 +2,7 @@
 //! when their shapes are.
 
 use super::Sim;
+use cluster_model::metadata::SCALE_IN;
 use cluster_model::objects::Kind;
 use cluster_model::objects::OF_VM;
 use jiff::Timestamp;
@@ -54,6 +55,12 @@ pub(crate) fn shape(sim: &Sim) -> Shape {
         {
             // It may stay where the VM was quicker to go than to let go; nobody asks for it then.
             list.retain(|name| name != OF_VM);
+        }
+        if owner.is_null()
+            && let Some(notes) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
+        {
+            // It may stay where the replica set was quicker to go than to take back its choice.
+            notes.remove(SCALE_IN);
         }
         if let Some(notes) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
             for name in ["meddled", "kubevirt.io/heartbeat"] {

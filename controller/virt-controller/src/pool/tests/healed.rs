@@ -107,6 +107,28 @@ fn a_vm_that_begins_to_run_meanwhile_is_kept() {
     }
 }
 
+/// The server was asked about all of it, and the deletion is on its way.
+#[test]
+fn a_vm_that_runs_before_its_deletion_arrives_is_kept() {
+    for runs in [false, true] {
+        let (mut sim, pool) = begin_healing();
+        fails_to_start(&mut sim, 0, "ImagePullBackOff");
+        sim.settle();
+        sees(&mut sim, 10 * 60);
+        sim.settle();
+        sim.advance(10 * 60);
+        let mut plan = crate::decide(&sim.world, &pool, sim.now);
+        let at = plan.steps.iter().position(|step| matches!(step, Step::Delete { .. })).unwrap();
+        let deletion = Plan { steps: plan.steps.split_off(at), again: None };
+        assert!(door::carry_out(&mut sim, plan).failed.is_none());
+        if runs {
+            sim.change(&vm_key(0), json!({"status": {"printableStatus": "Running"}}));
+        }
+        let done = door::carry_out(&mut sim, deletion);
+        assert_eq!((done.failed.is_some(), crate::sim::is_going(sim.get(&vm_key(0)))), (runs, !runs));
+    }
+}
+
 /// The watch of pods is silent, and the launcher pod runs meanwhile: the VMI stays as it is.
 #[test]
 fn a_vm_whose_pod_runs_is_kept_while_the_watch_of_pods_is_silent() {

@@ -1,6 +1,8 @@
 //! VMs that a pool keeps: a VM that it deletes takes its disks along.
 
 use super::*;
+use crate::sim::replica_set;
+use cluster_model::metadata::SCALE_IN;
 use cluster_model::objects::{Attempt, Failure};
 
 fn is_going(sim: &Sim, number: usize) -> bool {
@@ -111,4 +113,31 @@ fn a_vm_that_would_not_run_again_or_was_asked_for_something_is_not_restarted() {
     let plan = crate::decide(&sim.world, &key, sim.now);
     sim.apply(plan);
     assert_eq!(sim.get(&vm_key(0))["status"]["stateChangeRequests"], asked, "it stays stopped");
+}
+
+/// The definition of the kind asks for an object; an older one may not have stood there.
+#[test]
+fn a_status_that_is_a_text_is_replaced() {
+    let (mut sim, pool) = begin(2, "Halted", json!({}));
+    let set = sim.put(Kind::VirtualMachineInstanceReplicaSet, replica_set("front", 2));
+    sim.settle();
+    for key in [pool, set] {
+        let before = sim.get(&key)["status"].clone();
+        sim.change(&key, json!({"status": "a text"}));
+        sim.settle();
+        assert_eq!(sim.get(&key)["status"], before);
+    }
+}
+
+/// An annotation of the template is no choice of a VM.
+#[test]
+fn a_template_chooses_no_vm() {
+    let (mut sim, key) = begin(1, "Halted", json!({}));
+    let uid = sim.uid(&key);
+    let notes = json!({"annotations": {SCALE_IN: uid, "a": "b"}});
+    sim.change(&key, json!({"spec": {"virtualMachineTemplate": {"metadata": notes}}}));
+    let plan = crate::decide(&sim.world, &key, sim.now);
+    sim.apply(plan);
+    let notes = &sim.get(&vm_key(0))["metadata"]["annotations"];
+    assert_eq!((&notes["a"], &notes[SCALE_IN]), (&json!("b"), &Value::Null));
 }

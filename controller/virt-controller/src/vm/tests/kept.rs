@@ -168,3 +168,37 @@ fn a_vmi_that_failed_early_is_replaced_when_its_time_has_passed() {
     sim.advance(1);
     assert_eq!(one_round(&mut sim, &set), (1, 1));
 }
+
+#[test]
+fn a_vmi_with_other_labels_leaves_its_replica_set() {
+    for paused in [false, true] {
+        let mut sim = Sim::new();
+        let set = sim.put(Kind::VirtualMachineInstanceReplicaSet, replica_set("web", 2));
+        sim.settle();
+        let out = Key::new(Kind::VirtualMachineInstance, "n", "web-1");
+        sim.change(&set, json!({"spec": {"paused": paused}}));
+        sim.change(&out, json!({"metadata": {"labels": {"app": "mine"}}}));
+        sim.settle();
+        let metadata = &sim.get(&out)["metadata"];
+        assert!(metadata["ownerReferences"].is_null() && metadata["deletionTimestamp"].is_null());
+        assert_eq!(vmis(&sim).len(), if paused { 2 } else { 3 });
+        assert_eq!(sim.get(&set)["status"]["replicas"], if paused { 1 } else { 2 });
+    }
+}
+
+/// Otherwise each VMI that it makes would leave, and it would make another one.
+#[test]
+fn a_replica_set_keeps_its_vmis_where_its_selector_takes_none_of_them() {
+    for selector in [json!(null), json!("a text"), json!({}), json!({"matchLabels": {"app": "other"}})] {
+        let mut sim = Sim::new();
+        let mut object = replica_set("web", 2);
+        object["spec"]["selector"] = selector.clone();
+        sim.put(Kind::VirtualMachineInstanceReplicaSet, object);
+        sim.settle();
+        assert_eq!(vmis(&sim), ["web-0", "web-1"], "{selector}");
+        for name in vmis(&sim) {
+            let vmi = Key::new(Kind::VirtualMachineInstance, "n", name);
+            assert!(sim.get(&vmi)["metadata"]["ownerReferences"].is_array(), "{selector}");
+        }
+    }
+}
