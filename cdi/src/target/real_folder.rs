@@ -5,7 +5,7 @@ use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes};
 use crate::{Error, ErrorKind, Result};
 use container_disk::write_behind;
 use guard::confine::{Attributes, set_attributes};
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use storage::kernel_lists::shows_one_owner;
 use storage::publish::{ExistingFile, publish, sync_folder};
-use storage::{flock_owner, locked_file_in_use, own_file};
+use storage::{LastingFileId, flock_owner, locked_file_in_use, own_file};
 
 /// Mode of new disks: all users can read and the owner can write, less the umask.
 const NEW: Mode = Mode::from_raw_mode(0o644);
@@ -391,16 +391,7 @@ impl Handle for RealFile {
 
 /// The ID of an open file ([`Handle::identity`]).
 pub(crate) fn identity(file: impl AsFd) -> io::Result<String> {
-    let wanted = StatxFlags::INO | StatxFlags::BTIME;
-    let (ino, born) = match rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, wanted) {
-        Ok(s) if s.stx_mask & StatxFlags::BTIME.bits() != 0 => {
-            (s.stx_ino, format!("{}.{:09}", s.stx_btime.tv_sec, s.stx_btime.tv_nsec))
-        }
-        Ok(s) => (s.stx_ino, "unknown".to_owned()),
-        // Old container runtimes forbid the call.
-        Err(_) => (rustix::fs::fstat(file)?.st_ino, "unknown".to_owned()),
-    };
-    Ok(format!("inode:{ino} born:{born}"))
+    Ok(LastingFileId::of(file)?.to_string())
 }
 
 /// True if a file system or a device reports that it cannot zero a range by itself. Some report that only at

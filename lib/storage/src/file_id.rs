@@ -4,6 +4,7 @@ use rustix::fs::{AtFlags, CWD, Stat, StatxFlags};
 use rustix::io::{Errno, Result};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::Metadata;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt as _;
@@ -94,6 +95,16 @@ impl LastingFileId {
     }
 }
 
+/// "inode:12 born:1700000000.000000009", or "inode:12 born:unknown".
+impl fmt::Display for LastingFileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.born {
+            Some((seconds, nanoseconds)) => write!(f, "inode:{} born:{seconds}.{nanoseconds:09}", self.ino),
+            None => write!(f, "inode:{} born:unknown", self.ino),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +132,14 @@ mod tests {
         assert!(id(1, None).may_be(&id(1, Some((2, 3)))));
         assert!(!id(1, None).may_be(&id(2, None)));
         assert!(!id(1, Some((2, 3))).may_be(&id(1, Some((2, 4)))), "a number that is used again");
+    }
+
+    /// Journals hold this text.
+    #[test]
+    fn a_lasting_identity_is_shown_with_all_digits_of_its_nanoseconds() {
+        let shown = |ino, born| LastingFileId { ino, born }.to_string();
+        assert_eq!(shown(12, Some((1_700_000_000, 9))), "inode:12 born:1700000000.000000009");
+        assert_eq!(shown(12, Some((1_700_000_000, 123_456_789))), "inode:12 born:1700000000.123456789");
+        assert_eq!(shown(u64::MAX, None), "inode:18446744073709551615 born:unknown");
     }
 }
