@@ -29,13 +29,14 @@ pub struct HostFile {
 }
 
 impl HostFile {
-    /// The file at this path; `None` if there is none, or a device or a folder.
+    /// The regular file at this path, or at the end of a link. `None` if the path leads to nothing, or to something else: a folder,
+    /// a device, a FIFO.
     pub fn find(path: &Path) -> Result<Option<HostFile>> {
         let cannot = |e| Error::io(format!("cannot look at {}", path.display()), e);
         match std::fs::metadata(path) {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(e) => Err(cannot(e)),
-            // An open of a device or a FIFO may have effects.
+            // An open of a device or a FIFO may wait, or have an effect on what is behind it.
             Ok(facts) if !facts.is_file() => Ok(None),
             Ok(_) => {
                 let file = File::open(path).map_err(cannot)?;
