@@ -3,11 +3,11 @@
 //!
 //! | work | reads | writes | network |
 //! |---|---|---|---|
-//! | a source: a path, `-` | the file or device; the kernel's lists of mounts and locks, and its counters of devices | – | – |
+//! | a source: a path, `-` | the file or device; the kernel's lists of mounts and locks, its counters of devices, and the state of the programs that have started this one | – | – |
 //! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry, those of a clone | – | yes |
 //! | a source: `store:`, `oci:`, an archive | the folder or file | – | – |
 //! | a source: an empty disk, an upload | – | – | – |
-//! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
+//! | a target: a file | the same lists | its folder: `.partial`, journal, spool | – |
 //! | a target: a device | the same | the device; the folder of its journal, in a pod | – |
 //! | a folder that an archive is unpacked into | – | the folder and what is below it | – |
 //! | a target: `-`, or none | – | files without a name, made before | – |
@@ -143,9 +143,9 @@ fn examined(process: Process, examined: rustix::io::Result<Stat>) -> Process {
     }
 }
 
-/// Adds the kernel's lists of users of files and devices.
+/// Adds the kernel's lists of users of files and devices, and the state of the programs that have started this one.
 fn lists(process: Process) -> Process {
-    storage::FACTS.iter().fold(process, |process, list| process.uses(list, Use::Read))
+    storage::facts().iter().fold(process, |process, list| process.uses(list, Use::Read))
 }
 
 fn read(process: Process, path: &PathBuf) -> Process {
@@ -183,6 +183,8 @@ mod tests {
         assert_eq!(local.process().use_of(folder.path()), Some(Use::Write));
         assert_eq!(local.process().use_of(&folder.path().join("b.img")), None);
         assert_eq!(local.process().replaced(), [folder.path().join("b.img")], "whose owner the new one gets");
+        let starter = format!("/proc/{}/stat", std::os::unix::process::parent_id());
+        assert_eq!(local.process().use_of(Path::new(&starter)), Some(Use::Read), "it may hold a lock for us");
         assert!(!local.process().has_network());
 
         let remote = of("https://h/a.img");

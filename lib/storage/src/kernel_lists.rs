@@ -1,13 +1,14 @@
 //! The users of a device, and mounts, found in the kernel's lists, as text for errors. Users of a file are found
 //! by [`crate::file_in_use`].
 
+use crate::processes::lineage_files;
 use rustix::fs::{major, minor};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files and folders of the kernel that are read here.
-pub const FACTS: [&str; 6] =
+/// Files and folders of the kernel that are read here, but for those of processes.
+const FACTS: [&str; 6] =
     ["/proc/locks", "/proc/swaps", "/proc/self/mountinfo", DEVICES, NAMED_DEVICES, "/sys/devices"];
 /// Folder with a link for each block device, by its number.
 const DEVICES: &str = "/sys/dev/block";
@@ -17,6 +18,12 @@ const NAMED_DEVICES: &str = "/sys/class/block";
 const PASSIVE_ARRAYS: [&str; 4] = ["clear", "inactive", "readonly", "read-auto"];
 /// Major number of loop devices.
 const LOOP_MAJOR: u32 = 7;
+
+/// Files and folders of the kernel from which this package tells the users of a disk. A program that confines itself keeps the
+/// right to read them.
+pub fn facts() -> Vec<PathBuf> {
+    FACTS.into_iter().map(PathBuf::from).chain(lineage_files()).collect()
+}
 
 /// True if something is mounted on exactly this path (a file that a container runtime bound there).
 pub fn is_mount_point(path: &Path) -> bool {

@@ -9,6 +9,7 @@
 //!    ├── claim.rs         the kernel's claim of a device, while it is used
 //!    ├── file_users.rs    the users of one open file
 //!    ├── lock_list.rs     locks of files, also of those that may not be opened
+//!    ├── processes.rs     processes that hold locks: do they live, have they started this one?
 //!    ├── kernel_lists.rs  mounts, swap space, holders of a device
 //!    └── file_id.rs       the file itself, by whichever name
 //!
@@ -26,6 +27,7 @@ pub mod kernel_lists;
 mod lock_list;
 pub mod own_file;
 mod parts;
+mod processes;
 pub mod publish;
 mod users;
 
@@ -33,6 +35,7 @@ pub use claim::{Claim, PATIENCE, claim_device, is_only_mapped};
 pub use file_id::{FileId, LastingFileId};
 pub use file_users::{file_in_use, flock_owner, is_locked, locked_file_in_use};
 pub use guests::Guest;
-pub use kernel_lists::FACTS;
+pub use kernel_lists::facts;
 pub use parts::Storage;
+pub use processes::ProcessStat;
 pub use users::{Access, QEMU_WRITES};

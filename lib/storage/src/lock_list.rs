@@ -1,6 +1,6 @@
 //! The locks of files that the kernel lists in /proc/locks. The list has those of files that this process may not open, too.
 
-use rustix::process::{Pid, test_kill_process};
+use crate::processes::{lineage, lives};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::RangeInclusive;
@@ -40,16 +40,11 @@ impl HeldLock {
         bytes.contains(&self.first) && bytes.contains(&self.last)
     }
 
-    /// True if the process that took the lock is another one that lives: neither this one nor its parent, which may be
-    /// the program `flock` or `udevadm lock`. A process that has ended has left the lock to those that it started.
+    /// True if the process that took the lock is another one that lives. An ancestor of this process counts as this one: it may
+    /// be the program `flock` or `udevadm lock`, with shells between. A process that has ended has left the lock to those that
+    /// it started.
     pub(crate) fn is_of_another_process(&self) -> bool {
-        let parent = rustix::process::getppid();
-        let pid = self.pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        pid.is_none_or(|pid| {
-            // A process that may not be signalled lives.
-            let lives = test_kill_process(pid) != Err(rustix::io::Errno::SRCH);
-            lives && pid != rustix::process::getpid() && Some(pid) != parent
-        })
+        self.pid.is_none_or(|pid| lives(pid) && !lineage().contains(&pid))
     }
 }
 
@@ -110,6 +105,7 @@ fn parse(line: &str) -> Option<HeldLock> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
@@ -137,15 +133,23 @@ mod tests {
         }
     }
 
+    /// `tests/local/faults/locked.rs` has shells between a conversion and the program `flock`.
     #[test]
-    fn a_lock_of_this_process_or_its_parent_is_not_of_another_one() {
+    fn a_lock_of_this_process_or_an_ancestor_is_not_of_another_one() {
         let of = |pid| HeldLock { pid, ..parse("2: FLOCK  ADVISORY  WRITE 644 fe:00:12 0 EOF").unwrap() };
         assert!(!of(Some(std::process::id())).is_of_another_process());
         let parent = std::os::unix::process::parent_id();
         assert!(!of(Some(parent)).is_of_another_process());
         assert!(!of(Some(i32::MAX as u32)).is_of_another_process(), "it has ended");
-        assert!(of(None).is_of_another_process());
-        assert!(parent == 1 || of(Some(1)).is_of_another_process());
+        for ancestor in lineage() {
+            assert!(!of(Some(ancestor)).is_of_another_process(), "{ancestor}");
+        }
+        assert!(of(None).is_of_another_process() && of(Some(0)).is_of_another_process());
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(of(Some(child.id())).is_of_another_process());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!of(Some(child.id())).is_of_another_process(), "it has ended");
     }
 
     /// Each lock that is held stays in the list while others come and go.

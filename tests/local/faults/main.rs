@@ -9,6 +9,7 @@
 //! | `vm.rs` | no room for the files of a VM that is started | root: a tmpfs; virt-launcher |
 //! | `overlap.rs` | a source below its target | root: loop devices |
 //! | `guest.rs` | a guest that runs from an unfinished file | qemu-io |
+//! | `locked.rs` | a source that a program has locked | flock |
 //! | `kill.rs` | kill -9 at a system call | |
 //! | `verify.rs` | bytes that change below a run | |
 //!
@@ -22,6 +23,7 @@ mod full_disk;
 mod guest;
 mod held;
 mod kill;
+mod locked;
 mod overlap;
 mod verify;
 mod vm;

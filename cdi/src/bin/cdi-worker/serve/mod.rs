@@ -97,9 +97,10 @@ fn give_up(disk: &Path) -> Result<()> {
     for folder in Tls::folders()? {
         process = process.uses(folder, Use::Read);
     }
-    for facts in storage::FACTS.into_iter().chain([version::BOOT]) {
+    for facts in storage::facts() {
         process = process.uses(facts, Use::Read);
     }
+    process = process.uses(version::BOOT, Use::Read);
     process.enter();
     Ok(())
 }
