@@ -5,10 +5,7 @@
 //! the host.
 
 use api::launcher::State;
-use std::fs;
-
-/// Prefixes of the names of QEMU's programs, which the kernel truncates.
-const PROGRAMS: [&str; 2] = ["qemu-system", "qemu-kvm"];
+use storage::ProcessStat;
 
 /// State of a process ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +23,11 @@ pub enum Process {
 impl Process {
     /// State of this process ID now.
     pub fn of(pid: u32) -> Process {
-        fs::read_to_string(format!("/proc/{pid}/stat")).map_or(Process::Absent, |stat| parse(&stat))
+        match ProcessStat::of(pid) {
+            None => Process::Absent,
+            Some(process) if process.is_zombie => Process::Zombie,
+            Some(process) => Process::Runs { started: process.started },
+        }
     }
 
     /// Start time in clock ticks since boot, if the process runs.
@@ -54,55 +55,16 @@ fn is_qemu(pid: u32, since: Option<u64>) -> bool {
     let Process::Runs { started } = Process::of(pid) else { return false };
     match since {
         Some(since) => since == started,
-        None => fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| is_program(&name)),
-    }
-}
-
-/// True for the name of a QEMU program. A wrapped one may begin with a dot.
-fn is_program(name: &str) -> bool {
-    let name = name.strip_prefix('.').unwrap_or(name);
-    PROGRAMS.iter().any(|program| name.starts_with(program))
-}
-
-/// Parses `/proc/PID/stat`: `PID (NAME) STATE …`. The name may contain any character, and the start time is
-/// field 22.
-fn parse(stat: &str) -> Process {
-    let mut fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_ascii_whitespace();
-    match fields.next() {
-        None => Process::Absent,
-        Some("Z" | "X" | "x") => Process::Zombie,
-        Some(_) => {
-            let started = fields.nth(18).and_then(|field| field.parse().ok());
-            started.map_or(Process::Absent, |started| Process::Runs { started })
-        }
+        None => storage::is_qemu(pid),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::io::Read as _;
     use std::process::{Command, Stdio};
-
-    #[test]
-    fn the_start_is_read_behind_any_name() {
-        let stat = |state| format!("7 (qemu) Z 1) {state} 1 7 7 0 -1 4 0 0 0 0 1 2 0 0 20 0 1 0 4711 9 8 7");
-        assert_eq!(parse(&stat('S')), Process::Runs { started: 4711 });
-        assert_eq!(parse(&stat('Z')), Process::Zombie);
-        for broken in ["7 (qemu) S 1 2", "7 (qemu", ""] {
-            assert_eq!(parse(broken), Process::Absent, "{broken:?}");
-        }
-    }
-
-    #[test]
-    fn qemu_has_the_name_that_its_distribution_gives_it() {
-        for name in ["qemu-system-x86", "qemu-kvm", ".qemu-system-x8", ".qemu-kvm"] {
-            assert!(is_program(name), "{name}");
-        }
-        for name in ["qemu-img", "kvm", "..qemu-kvm", "", "."] {
-            assert!(!is_program(name), "{name}");
-        }
-    }
 
     #[test]
     fn a_zombie_and_another_process_of_that_number_do_not_run_qemu() {
@@ -124,7 +86,7 @@ mod tests {
         while Process::of(pid) != Process::Zombie {
             std::thread::yield_now();
         }
-        assert!(fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with(PROGRAMS[0]));
+        assert!(storage::is_qemu(pid), "it has its name to the end");
         assert!(!is_qemu(pid, Some(started)) && !is_qemu(pid, None));
         child.wait().unwrap();
         assert_eq!(Process::of(pid), Process::Absent);

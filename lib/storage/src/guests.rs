@@ -6,6 +6,9 @@ use crate::users::{Access, Name, permits_writers};
 use std::fs;
 use std::path::Path;
 
+/// Beginnings of the names of QEMU's programs, of which the kernel tells 15 bytes.
+const PROGRAMS: [&str; 2] = ["qemu-system", "qemu-kvm"];
+
 /// A process that uses a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
@@ -38,9 +41,7 @@ impl Storage {
         for entry in fs::read_dir("/proc").ok()?.flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let process = entry.path();
-            let is_qemu =
-                fs::read_to_string(process.join("comm")).is_ok_and(|comm| comm.starts_with("qemu-system"));
-            if !is_qemu {
+            if !is_qemu(pid) {
                 continue;
             }
             let Some(name) = opened(&process, &names, access) else { continue };
@@ -51,6 +52,17 @@ impl Storage {
         }
         None
     }
+}
+
+/// True if the process with this ID has the name of a QEMU that runs VMs, as its distribution calls it.
+pub fn is_qemu(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| is_qemu_program(&name))
+}
+
+/// The program of a wrapper may begin with a dot.
+fn is_qemu_program(name: &str) -> bool {
+    let name = name.strip_prefix('.').unwrap_or(name);
+    PROGRAMS.iter().any(|program| name.starts_with(program))
 }
 
 /// The name by which a process has bytes open.
@@ -86,4 +98,45 @@ fn vm_of(process: &Path) -> Option<String> {
     let mut words = text.split('\0').skip_while(|word| *word != "-name").skip(1);
     let first = words.next()?.split(',').next()?;
     Some(first.strip_prefix("guest=").unwrap_or(first).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    #[test]
+    fn qemu_has_the_name_that_its_distribution_gives_it() {
+        for name in ["qemu-system-x86", "qemu-kvm", ".qemu-system-x8", ".qemu-kvm"] {
+            assert!(is_qemu_program(name), "{name}");
+        }
+        for name in ["qemu-img", "kvm", "..qemu-kvm", "", "."] {
+            assert!(!is_qemu_program(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_guest_is_found_by_each_name_of_qemu() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("disk");
+        fs::write(&disk, "disk").unwrap();
+        for (name, is_guest) in
+            [("qemu-system-any", true), ("qemu-kvm", true), (".qemu-kvm", true), ("other", false)]
+        {
+            let program = folder.path().join(name);
+            symlink("/bin/sleep", &program).unwrap();
+            let mut process =
+                Command::new(&program).arg("60").stdin(fs::File::open(&disk).unwrap()).spawn().unwrap();
+            // It gets its name a moment after it was started.
+            let comm = format!("/proc/{}/comm", process.id());
+            while fs::read_to_string(&comm).unwrap().trim_end() != name {
+                std::thread::yield_now();
+            }
+            let found = Storage::of_path(&disk).unwrap().guest(Access::Writes, "another");
+            process.kill().unwrap();
+            process.wait().unwrap();
+            assert_eq!(found.map(|guest| guest.pid), is_guest.then_some(process.id()), "{name}");
+        }
+    }
 }

@@ -34,7 +34,7 @@ mod users;
 pub use claim::{Claim, PATIENCE, claim_device, is_only_mapped};
 pub use file_id::{FileId, LastingFileId};
 pub use file_users::{file_in_use, flock_owner, is_locked, locked_file_in_use};
-pub use guests::Guest;
+pub use guests::{Guest, is_qemu};
 pub use kernel_lists::facts;
 pub use parts::Storage;
 pub use processes::ProcessStat;
