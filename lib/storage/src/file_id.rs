@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::Metadata;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 /// Device and inode number of a file that exists.
@@ -18,6 +18,11 @@ pub struct FileId {
 }
 
 impl FileId {
+    /// The identity of the file with these numbers.
+    pub(crate) fn new(dev: u64, ino: u64) -> FileId {
+        FileId { dev, ino }
+    }
+
     /// The identity of an open file.
     pub fn of(file: impl AsFd) -> Result<FileId> {
         Ok(FileId::from_stat(&rustix::fs::fstat(file)?))
@@ -56,6 +61,23 @@ impl FileId {
     /// The identity of the file with these attributes.
     pub fn from_stat(stat: &Stat) -> FileId {
         FileId { dev: stat.st_dev, ino: stat.st_ino }
+    }
+}
+
+/// Where bytes are: in a block device, whichever node it has, or in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Location {
+    Device(u64),
+    File(FileId),
+}
+
+impl Location {
+    /// The location of the file or device with these attributes.
+    pub(crate) fn of(meta: &Metadata) -> Location {
+        match meta.file_type().is_block_device() {
+            true => Location::Device(meta.rdev()),
+            false => Location::File(FileId::of_metadata(meta)),
+        }
     }
 }
 

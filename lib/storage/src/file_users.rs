@@ -1,22 +1,29 @@
 //! The users of a file, found by its locks and in the kernel's lists, as text for errors.
 
 use crate::FileId;
-use crate::kernel_lists::{self, loop_devices};
+use crate::file_id::Location;
+use crate::kernel_lists::name;
 use crate::lock_list::{self, Inode};
+use crate::loop_devices;
 use rustix::fs::{FlockOperation, major, minor};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Time in which a lock may go before its file counts as in use.
 pub(crate) const LINGERS: Duration = Duration::from_millis(500);
 
-/// The reason why an existing file must not be replaced or written now; `None` if it is not in use. Checks
-/// the locks that QEMU, libvirt and others take, and loop devices.
+/// The use of a file by which it must not be replaced, removed or written now, as the end of a sentence: "it is locked by another
+/// process". `None` if it is not in use.
+///
+/// | use | taken by |
+/// |---|---|
+/// | a lock by `flock` | conversions and other programs, for the whole file. Here a program that has started this one counts, too: after a replacement its lock would be on a file without a name |
+/// | a lock of a range of bytes | QEMU, libvirt |
+/// | a loop device over the file | `losetup`, `mount -o loop`, the kubelet |
 pub fn file_in_use(file: &File) -> io::Result<Option<String>> {
     if is_flocked(file) {
         let facts = file.metadata()?;
@@ -26,14 +33,19 @@ pub fn file_in_use(file: &File) -> io::Result<Option<String>> {
     locked_file_in_use(file)
 }
 
-/// As [`file_in_use`], for a file that the caller has locked with `flock`, and goes on to lock.
+/// As [`file_in_use`], but without a look at `flock`: the caller has that lock, and keeps it.
 pub fn locked_file_in_use(file: &File) -> io::Result<Option<String>> {
     // A file system without locks answers with an error: no lock can be held on it.
     if is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
         return Ok(Some("a running QEMU or another process has it open and locked".to_owned()));
     }
-    let device = loop_device_of(loop_devices(), FileId::of(file)?);
-    Ok(device.map(|rdev| format!("the loop device {} is attached to it", kernel_lists::name(rdev))))
+    Ok(attached_loop_device(FileId::of(file)?))
+}
+
+/// The loop device over a file, as a sentence about the file.
+pub(crate) fn attached_loop_device(file: FileId) -> Option<String> {
+    let device = loop_devices::over(&loop_devices::attached(), Location::File(file)).next();
+    device.map(|rdev| format!("the loop device {} is attached to it", name(rdev)))
 }
 
 /// True if another open file has a flock on it, and keeps it. A lock that goes at once is that of a reader which was closed:
@@ -83,18 +95,9 @@ pub fn is_locked(file: BorrowedFd<'_>, start: u64, len: u64) -> io::Result<bool>
     }
 }
 
-/// The loop device whose backing file this is. The kernel lists the path by which that file was attached, and
-/// a bind mount or a hard link gives the file another one, so files are compared and not paths. A device that
-/// was attached in another mount namespace, by a path that this one does not have, is not found.
-fn loop_device_of(devices: Vec<(u64, PathBuf)>, file: FileId) -> Option<u64> {
-    let mut devices = devices.into_iter();
-    devices.find(|(_, path)| FileId::of_path(path).is_ok_and(|backing| backing == file)).map(|(rdev, _)| rdev)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn a_file_that_was_asked_about_is_left_unlocked() {
@@ -125,18 +128,5 @@ mod tests {
         });
         assert_eq!(file_in_use(&file).unwrap(), None);
         closes.join().unwrap();
-    }
-
-    /// A bind mount gives a file a second path, as a hard link does.
-    #[test]
-    fn a_loop_device_is_found_by_every_path_of_its_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::write(at("disk.img"), "disk").unwrap();
-        fs::write(at("other.img"), "disk").unwrap();
-        fs::hard_link(at("disk.img"), at("bound.img")).unwrap();
-        let devices = [(1, at("gone.img")), (7, at("bound.img"))];
-        let device = |name: &str| loop_device_of(devices.to_vec(), FileId::of_path(&at(name)).unwrap());
-        assert_eq!([device("bound.img"), device("disk.img"), device("other.img")], [Some(7), Some(7), None]);
     }
 }

@@ -1,7 +1,8 @@
 //! Finds the QEMU process that uses a disk, by its open files. QEMU itself locks its images; this finds the name of its VM.
 
+use crate::file_id::Location;
 use crate::lock_list::of_open_file;
-use crate::parts::{Location, Storage};
+use crate::parts::Storage;
 use crate::users::{Access, Name, permits_writers};
 use std::fs;
 use std::path::Path;

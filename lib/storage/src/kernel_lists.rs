@@ -16,8 +16,8 @@ const DEVICES: &str = "/sys/dev/block";
 const NAMED_DEVICES: &str = "/sys/class/block";
 /// States in which an array writes nothing, not even that it runs.
 const PASSIVE_ARRAYS: [&str; 4] = ["clear", "inactive", "readonly", "read-auto"];
-/// Major number of loop devices.
-const LOOP_MAJOR: u32 = 7;
+/// End of the listed path of a file whose name was deleted.
+const DELETED: &[u8] = b" (deleted)";
 
 /// Files and folders of the kernel from which this package tells the users of a disk. A program that confines itself keeps the
 /// right to read them.
@@ -138,22 +138,16 @@ pub(crate) fn with_partitions(rdev: u64) -> Vec<u64> {
     std::iter::once(rdev).chain(partitions.filter_map(|folder| number(&folder))).collect()
 }
 
-/// The loop devices that are attached, with the paths by which their files were attached.
-pub(crate) fn loop_devices() -> Vec<(u64, PathBuf)> {
+/// The numbers of all block devices.
+pub(crate) fn block_devices() -> Vec<u64> {
     let devices = std::fs::read_dir(DEVICES).into_iter().flatten().flatten();
-    let loops = devices.filter_map(|device| {
-        let (major, minor) = pair(device.file_name().to_str()?)?;
-        let backing = (major == LOOP_MAJOR).then(|| backing_file(&device.path()))??;
-        Some((rustix::fs::makedev(major, minor), backing))
-    });
-    loops.collect()
+    let numbers = devices.filter_map(|device| pair(device.file_name().to_str()?));
+    numbers.map(|(major, minor)| rustix::fs::makedev(major, minor)).collect()
 }
 
-/// The path by which the file of a loop device was attached. `folder`: that of the device in /sys.
-pub(crate) fn backing_file(folder: &Path) -> Option<PathBuf> {
-    let mut path = std::fs::read(folder.join("loop/backing_file")).ok()?;
-    path.pop_if(|last| *last == b'\n');
-    Some(OsString::from_vec(path).into())
+/// The listed path without the end that the kernel adds to that of a file whose name was deleted. `None` if it has no such end.
+pub(crate) fn without_deleted(path: &[u8]) -> Option<&[u8]> {
+    path.strip_suffix(DELETED)
 }
 
 /// Parses "259:3" as two numbers.
@@ -209,9 +203,20 @@ pub(crate) fn mount(id: u64) -> Option<Mount> {
 }
 
 fn swaps() -> Vec<u64> {
-    let text = std::fs::read("/proc/swaps").unwrap_or_default();
-    let paths = text.split(|&b| b == b'\n').skip(1).filter_map(|l| l.split(u8::is_ascii_whitespace).next());
-    paths.filter_map(|path| listed_device(&PathBuf::from(unescape(path)))).collect()
+    let paths = parse_swaps(&std::fs::read("/proc/swaps").unwrap_or_default());
+    paths.iter().filter_map(|path| listed_device(path)).collect()
+}
+
+/// Parses lines like `/dev/sda2 partition 1048572 0 -2`, after a line of titles. A device whose node was deleted keeps its name.
+fn parse_swaps(text: &[u8]) -> Vec<PathBuf> {
+    let lines = text.split(|&b| b == b'\n').skip(1);
+    let paths = lines.filter_map(|line| line.split(u8::is_ascii_whitespace).next());
+    let path = |path| {
+        let path = unescape(path).into_vec();
+        let path = without_deleted(&path).map(<[u8]>::to_vec).unwrap_or(path);
+        PathBuf::from(OsString::from_vec(path))
+    };
+    paths.filter(|path| !path.is_empty()).map(path).collect()
 }
 
 /// Undoes the kernel's `\040` for a space.
@@ -255,6 +260,16 @@ mod tests {
         let mounts = parse_mounts(text);
         let kinds = [51, 52, 53, 54].map(|minor| one_owner_of(&mounts, (0, minor)));
         assert_eq!(kinds, [Some("cifs".into()), Some("fuse.sshfs".into()), None, None]);
+    }
+
+    #[test]
+    fn swap_space_is_listed_by_the_name_that_its_device_had() {
+        let text = b"Filename Type Size Used Priority\n\
+            /dev/sda2 partition 8 0 -2\n\
+            /dev/sdb\\040(deleted) partition 8 0 -3\n\
+            /a\\040b\\040(deleted) file 8 0 -4\n";
+        assert_eq!(parse_swaps(text), ["/dev/sda2", "/dev/sdb", "/a b"].map(PathBuf::from));
+        assert_eq!(parse_swaps(b""), Vec::<PathBuf>::new());
     }
 
     #[test]

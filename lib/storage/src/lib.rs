@@ -4,6 +4,7 @@
 //! ```text
 //!  a path or an open file
 //!    ├── parts.rs         the storage below it: partition ─► disk, loop device ─► backing file, …
+//!    ├── loop_devices.rs  loop devices, and what each lies over
 //!    ├── users.rs         the users of all its names, above and below, by what the kernel lists
 //!    ├── guests.rs        the QEMU processes that have it open, by their descriptors
 //!    ├── claim.rs         the kernel's claim of a device, while it is used
@@ -16,8 +17,8 @@
 //!  NAME.partial ── own_file.rs: it is ours ──► publish.rs: it gets NAME
 //! ```
 //!
-//! **Independent of** the content of disks, images and VMs. It reads the kernel's lists alone, and opens nothing
-//! but files that its caller has named.
+//! **Independent of** the content of disks, images and VMs. It reads the kernel's lists, and opens nothing but files that its
+//! caller has named, and loop devices to ask for their files.
 
 mod claim;
 mod file_id;
@@ -25,6 +26,7 @@ mod file_users;
 mod guests;
 pub mod kernel_lists;
 mod lock_list;
+mod loop_devices;
 pub mod own_file;
 mod parts;
 mod processes;

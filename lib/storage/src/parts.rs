@@ -6,19 +6,21 @@
 //!  loop device ─► its backing file    file ─► the device of its file system
 //! ```
 //!
-//! All of it is read from /sys/dev/block and the list of mounts. Two disks on one device (partitions, logical
-//! volumes, files of one file system) lie beside each other. A disk lies in another one if it is part of the
-//! other's storage. Disks served by a program (nbd, FUSE) are not detected: qemu-nbd holds QEMU's locks,
-//! which sources check.
+//! All of it is read from /sys/dev/block and the list of mounts, but for the backing files of loop devices
+//! ([`crate::loop_devices`]). Two disks on one device (partitions, logical volumes, files of one file system) lie beside each
+//! other. A disk lies in another one if it is part of the other's storage. Disks served by a program (nbd, FUSE) are not
+//! detected: qemu-nbd holds QEMU's locks, which sources check.
 
 use crate::FileId;
+use crate::file_id::Location;
 use crate::kernel_lists::{self, name, number};
+use crate::loop_devices;
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// The most parts: more than any stack of devices has.
@@ -47,12 +49,6 @@ pub(crate) struct Part {
     /// The mount that a file is on.
     pub(crate) mount: Option<u64>,
     pub(crate) name: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Location {
-    Device(u64),
-    File(FileId),
 }
 
 impl Storage {
@@ -146,15 +142,6 @@ impl Storage {
     }
 }
 
-impl Location {
-    pub(crate) fn of(meta: &Metadata) -> Location {
-        match meta.file_type().is_block_device() {
-            true => Location::Device(meta.rdev()),
-            false => Location::File(FileId::of_metadata(meta)),
-        }
-    }
-}
-
 impl Part {
     /// True if both are in the same bytes. Two disks of which neither is in the other's storage may share a
     /// device, each in its own bytes.
@@ -169,7 +156,7 @@ impl Part {
     /// The next parts below.
     fn beneath(&self) -> Vec<Part> {
         match self.location {
-            Location::Device(rdev) => self.beneath_device(&kernel_lists::sys_block(rdev)),
+            Location::Device(rdev) => self.beneath_device(rdev, &kernel_lists::sys_block(rdev)),
             Location::File(file) => {
                 let has_device = kernel_lists::sys_block(file.dev()).exists();
                 let device = if has_device { Some(file.dev()) } else { device_of_mount(self.mount) };
@@ -179,7 +166,8 @@ impl Part {
         }
     }
 
-    fn beneath_device(&self, folder: &Path) -> Vec<Part> {
+    /// `folder`: that of the device in /sys.
+    fn beneath_device(&self, rdev: u64, folder: &Path) -> Vec<Part> {
         let mut all = vec![];
         if folder.join("partition").exists()
             && let Some(disk) = fs::canonicalize(folder).ok().and_then(|folder| number(folder.parent()?))
@@ -190,32 +178,36 @@ impl Part {
         for slave in fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten() {
             all.extend(number(&slave.path()).map(|rdev| self.device(rdev, None)));
         }
-        all.extend(self.backing(folder));
+        all.extend(self.backing(rdev, folder));
         all
     }
 
-    /// The backing file of a loop device, and the folders that contain it: an image may be a folder.
-    fn backing(&self, folder: &Path) -> Vec<Part> {
-        let Some(path) = kernel_lists::backing_file(folder) else { return vec![] };
-        let Ok(meta) = fs::metadata(&path) else { return vec![] };
+    /// The backing file of a loop device, and the folders that contain it: an image may be a folder. A file whose name is gone
+    /// is in none.
+    fn backing(&self, rdev: u64, folder: &Path) -> Vec<Part> {
+        let Some(backing) = loop_devices::backing(rdev) else { return vec![] };
         let bytes = |name: &str| {
             let text = fs::read_to_string(folder.join("loop").join(name)).ok()?;
             text.trim().parse::<u64>().ok()
         };
         let size = bytes("sizelimit").filter(|&size| size > 0).or_else(|| sectors(&folder.join("size")));
         let span = self.moved(bytes("offset"), size);
-        let part = |path: &Path, meta: &Metadata| Part {
-            location: Location::of(meta),
+        let part = |path: &Path, location: Location| Part {
+            location,
             span: None,
             is_itself: false,
             is_around: true,
             mount: None,
             name: path.display().to_string(),
         };
-        let mount = mount_of(CWD, &path, AtFlags::empty());
-        let mut all = vec![Part { span, is_around: self.is_around, mount, ..part(&path, &meta) }];
+        let (path, is_around) = (&backing.path, self.is_around);
+        if !backing.is_at_path {
+            return vec![Part { span, is_around, ..part(path, backing.location) }];
+        }
+        let mount = mount_of(CWD, path, AtFlags::empty());
+        let mut all = vec![Part { span, is_around, mount, ..part(path, backing.location) }];
         for folder in path.ancestors().skip(1) {
-            all.extend(fs::metadata(folder).ok().map(|meta| part(folder, &meta)));
+            all.extend(fs::metadata(folder).ok().map(|meta| part(folder, Location::of(&meta))));
         }
         all
     }

@@ -9,33 +9,35 @@
 //!           those that share bytes with it                    RAID        holders in /sys  ┘
 //! ```
 //!
-//! **Nothing is opened,** so that a confined program may ask, and no question disturbs a user.
+//! **Only loop devices are opened,** for reading, to know their files ([`crate::loop_devices`]). All else is read from the lists of
+//! the kernel. A program that may not open them, as a confined one, knows their files by the paths that are listed. So it may
+//! ask, too, and no question disturbs a user.
 //!
 //! | access | in its way |
 //! |---|---|
-//! | a reader | a QEMU that writes (its lock of the write or resize permission), a program that has locked the disk for itself with `flock` |
-//! | a guest that writes | the same, a QEMU that shares the disk with no writer, a lock of a range that is none of QEMU's, a mount, swap space, RAID, a loop device that is attached to a file |
-//! | another writer | the same, and every other lock of a range |
+//! | a reader | a QEMU that writes (its lock of the write or resize permission); a program that has locked the disk for itself with `flock` |
+//! | a guest that writes | what is in the way of a reader; a QEMU that permits no other program to write; a lock of bytes that QEMU does not lock; a use by the kernel: a mount, swap space, RAID, a loop device over the file |
+//! | another writer | what is in the way of a guest that writes; every other lock of a range of bytes, as that of a QEMU that only reads |
 //!
-//! A lock that goes within half a second does not count, nor one of this process or its parent. A loop device over a device,
-//! a map of the device mapper, and an array that waits for its first write (as udev starts those that guests have made), write
-//! nothing by themselves: their own users count. Not found are: the lock of a device's
-//! node in another /dev (a container's own), a `flock` of a process that this one cannot see (another PID namespace),
-//! a loop device attached by a path of another mount namespace, and users on another host. On btrfs a file and its snapshot in another
-//! subvolume may have one number in the list of locks: below or above a device, one counts as the other.
+//! A lock that goes within half a second does not count, nor one of this process or of an ancestor, as the program `flock` is
+//! ([`crate::processes`]). A loop device over a device, a map of the device mapper, and an array that waits for its first
+//! write (as udev starts those that guests have made), write nothing by themselves: their own users count. Not found are: the
+//! lock of a device's node in another /dev (a container's own), a `flock` of a process that this one cannot see (another PID
+//! namespace), a loop device that may not be opened here and whose file has no path here any more, and users on another host. On
+//! btrfs a file and its snapshot in another subvolume may have one number in the list of locks: below or above a device, one
+//! counts as the other.
 
 use crate::FileId;
-use crate::file_users::LINGERS;
-use crate::kernel_lists::{
-    self, belongs, is_mapped, loop_devices, mounts_and_swap, upper_devices, with_partitions,
-};
+use crate::file_id::Location;
+use crate::file_users::{LINGERS, attached_loop_device};
+use crate::kernel_lists::{self, belongs, is_mapped, mounts_and_swap, upper_devices, with_partitions};
 use crate::lock_list::{self, HeldLock, Inode};
-use crate::parts::{Location, Part, Storage};
+use crate::loop_devices::{self, Backing};
+use crate::parts::{Part, Storage};
 use rustix::fs::{major, minor};
 use std::fs;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::PathBuf;
 use std::time::Instant;
 
 /// Offsets of QEMU's locks on an image that it writes to, or may resize: each permission has a byte from 100
@@ -71,17 +73,18 @@ enum Relation {
     Itself,
     Below,
     Above,
-    /// Another device over bytes of the same file or disk.
+    /// A device that is neither below nor above, and has bytes in common: a second loop device over the same bytes of a file.
     Beside,
 }
 
 impl Storage {
-    /// The user whose use conflicts with this access, as a sentence; `None` if there is none. "It" is the storage.
+    /// A use that is in the way of this access, by another program or by the kernel, as a sentence: "a running QEMU writes to it".
+    /// "It" is this storage. `None` if no use is in the way. A lock is waited for, up to half a second, since it may go.
     pub fn user(&self, access: Access) -> Option<String> {
         let names = self.names();
-        let kernel =
-            (access != Access::Reads).then(|| names.iter().find_map(|name| self.used_by_kernel(name)));
-        if let Some(user) = kernel.flatten() {
+        if access != Access::Reads
+            && let Some(user) = names.iter().find_map(Name::used_by_kernel)
+        {
             return Some(user);
         }
         let begun = Instant::now();
@@ -98,9 +101,7 @@ impl Storage {
     pub(crate) fn names(&self) -> Vec<Name> {
         let mut names: Vec<Name> = self.own_parts().map(|part| self.own_name(part)).collect();
         let mut open: Vec<Location> = names.iter().map(|name| name.location).collect();
-        // Most files have no device over them.
-        let loops: Vec<(u64, Option<Location>)> =
-            loop_devices().into_iter().map(|(rdev, path)| (rdev, located(&path))).collect();
+        let loops = loop_devices::attached();
         while let Some(location) = open.pop() {
             for rdev in above(location, &loops) {
                 let upper = Location::Device(rdev);
@@ -140,27 +141,23 @@ impl Storage {
     fn has(&self, location: Location) -> bool {
         self.own_parts().any(|part| part.location == location)
     }
+}
 
-    /// The use by the kernel itself of a name that is no part below: a file lies on a mounted device by nature.
-    fn used_by_kernel(&self, name: &Name) -> Option<String> {
-        match (name.location, name.relation) {
+impl Name {
+    /// The use of this name by the kernel itself, as a sentence: a device is mounted, swap space or part of a RAID, or a loop
+    /// device lies over a file. Storage below is left out: the device below a file is mounted in any case, and the file
+    /// below a loop device has that device over it.
+    fn used_by_kernel(&self) -> Option<String> {
+        match (self.location, self.relation) {
             (_, Relation::Below) => None,
-            (Location::File(file), _) => {
-                let devices = loop_devices().into_iter();
-                let mut over = devices.filter(|(_, path)| located(path) == Some(Location::File(file)));
-                over.next().map(|(rdev, _)| {
-                    format!("the loop device {} is attached to it", kernel_lists::name(rdev))
-                })
-            }
+            (Location::File(file), _) => attached_loop_device(file),
             (Location::Device(rdev), _) => {
                 let raid = upper_devices(rdev).into_iter().find(|&upper| !is_mapped(upper));
                 mounts_and_swap(rdev).into_iter().next().or_else(|| raid.map(|upper| belongs(rdev, upper)))
             }
         }
     }
-}
 
-impl Name {
     /// "it", or the other name.
     fn described(&self) -> String {
         self.other().unwrap_or_else(|| "it".to_owned())
@@ -228,18 +225,13 @@ pub(crate) fn permits_writers(locks: &[HeldLock]) -> bool {
 }
 
 /// The devices directly above a location.
-fn above(location: Location, loops: &[(u64, Option<Location>)]) -> Vec<u64> {
-    let over = loops.iter().filter(|(_, backing)| *backing == Some(location)).map(|(rdev, _)| *rdev);
-    let mut found: Vec<u64> = over.collect();
+fn above(location: Location, loops: &[(u64, Backing)]) -> Vec<u64> {
+    let mut found: Vec<u64> = loop_devices::over(loops, location).collect();
     if let Location::Device(rdev) = location {
         found.extend(with_partitions(rdev).split_off(1));
         found.extend(upper_devices(rdev));
     }
     found
-}
-
-fn located(path: &PathBuf) -> Option<Location> {
-    Some(Location::of(&fs::metadata(path).ok()?))
 }
 
 /// The node of a device in this /dev.

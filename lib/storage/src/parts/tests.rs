@@ -132,7 +132,7 @@ fn slaves_are_storage_of_which_the_bytes_are_not_known() {
         let location = Location::Device(rustix::fs::makedev(8, minor));
         Part { location, span, is_itself: true, is_around: false, mount: None, name: String::new() }
     };
-    let beneath = part(7, Some(0..u64::MAX)).beneath_device(folder.path());
+    let beneath = part(7, Some(0..u64::MAX)).beneath_device(rustix::fs::makedev(8, 7), folder.path());
     let [slave] = &beneath[..] else { panic!("{beneath:?}") };
     assert_eq!((slave.location, &slave.span, slave.is_itself), (part(0, None).location, &None, false));
     assert!(slave.overlaps(&part(0, Some(0..u64::MAX))), "the slave itself is read");

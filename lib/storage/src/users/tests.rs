@@ -4,7 +4,7 @@ use super::*;
 use ::tests::loop_device::{Loop, Partitions};
 use ::tests::qemu_lock::{FORBIDS_WRITES, READS, WRITES, qemu_lock};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -216,6 +216,30 @@ fn a_loop_device_over_a_device_is_not_its_user_and_its_mount_is() {
     assert!(run("umount", &[&at]));
     let mounted = format!("{} is mounted on {}", holder.0.display(), at.display());
     assert_eq!((said, of_file), ([None, Some(mounted)], [None, None]));
+}
+
+/// A second name of the file stays, and another file gets the path that the kernel lists.
+#[test]
+fn a_file_is_used_by_the_loop_device_that_got_it_by_a_name_that_is_gone() {
+    let (folder, path) = file();
+    let [kept, other, planted] = ["kept", "other", "disk (deleted)"].map(|name| folder.path().join(name));
+    fs::hard_link(&path, &kept).unwrap();
+    fs::write(&other, "of others").unwrap();
+    let Some(device) = Loop::over(&path, &[]) else { return };
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(&other, &planted).unwrap();
+    let attached = format!("the loop device {} is attached to it", device.0.display());
+    assert_eq!(users(&kept), [None, Some(attached.clone())]);
+    assert_eq!(crate::file_in_use(&fs::File::open(&kept).unwrap()).unwrap(), Some(attached));
+    assert_eq!(users(&other), [None, None]);
+    assert_eq!(crate::file_in_use(&fs::File::open(&other).unwrap()).unwrap(), None);
+    let lock = qemu_lock(&kept, WRITES);
+    let said = user(&device.0, Access::Reads).unwrap();
+    assert!(said.ends_with("/disk (deleted), on which it lies"), "{said}");
+    drop(lock);
+    let lock = qemu_lock(&other, WRITES);
+    assert_eq!(users(&device.0), [None, None]);
+    drop(lock);
 }
 
 /// A container has nodes of its own: that of another device may have the name by which the host has mounted one.
