@@ -5,7 +5,7 @@ use launcher::hypervisor::fake::Fake;
 use launcher::hypervisor::{About, DomainState, Error, ErrorKind, Hypervisor, Result, Tell};
 use launcher::vm::guest::Guest;
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -120,6 +120,10 @@ impl Hypervisor for Agent {
 
     fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
         self.fake.line(name)
+    }
+
+    fn keep_file(&self, name: &str, label: &str, file: BorrowedFd<'_>) -> Result<()> {
+        self.fake.keep_file(name, label, file)
     }
 
     fn state(&self, name: &str) -> Result<DomainState> {

@@ -4,7 +4,7 @@ use super::{About, Condition, DomainState, End, Error, ErrorKind, Event, Hypervi
 use api::launcher::{MemoryStats, Migrate, MigrationProgress, Stats};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,6 +34,8 @@ struct Inner {
     /// Verbs that hang, and the number of their calls.
     hanging: BTreeSet<String>,
     hung: BTreeMap<String, usize>,
+    /// Files of running domains, by name and label.
+    files: BTreeMap<(String, String), OwnedFd>,
 }
 
 impl Inner {
@@ -130,6 +132,9 @@ impl Fake {
         };
         if let Some(condition) = condition {
             inner.domains.insert(name.to_owned(), condition);
+        }
+        if let Some(Condition::Off(_)) = condition {
+            inner.files.retain(|(of, _), _| of != name);
         }
         match &mut inner.held {
             Some(held) => held.push((name.to_owned(), event.clone())),
@@ -239,11 +244,20 @@ impl Hypervisor for Fake {
         Ok(Some(pair.0.into()))
     }
 
+    fn keep_file(&self, name: &str, label: &str, file: BorrowedFd<'_>) -> Result<()> {
+        self.running("keep_file", name)?;
+        let own = |e: std::io::Error| Error::new(ErrorKind::Failed, "keep a file", e.to_string());
+        let file = file.try_clone_to_owned().map_err(own)?;
+        self.lock().files.insert((name.to_owned(), label.to_owned()), file);
+        Ok(())
+    }
+
+    /// The process that has the files of a domain is this one.
     fn state(&self, name: &str) -> Result<DomainState> {
         self.said("state", name)?;
         match self.lock().domains.get(name).copied() {
             Some(condition) => {
-                let pid = (!matches!(condition, Condition::Off(_))).then_some(4711);
+                let pid = (!matches!(condition, Condition::Off(_))).then(std::process::id);
                 Ok(DomainState { condition, pid, started: None, agent: false })
             }
             None => {

@@ -21,7 +21,7 @@ pub use error::{Error, ErrorKind, Result};
 
 use api::launcher::{Domain, Migrate, MigrationMode, MigrationProgress, MonitorCommand, Stats};
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 fn unsupported(name: &str) -> Error {
@@ -52,6 +52,9 @@ pub trait Hypervisor: Send + Sync + 'static {
 
     /// Opens the serial console of a running domain, if it has one.
     fn line(&self, name: &str) -> Result<Option<OwnedFd>>;
+
+    /// Gives QEMU an open file. QEMU keeps it under this label until its process ends, and does nothing with it.
+    fn keep_file(&self, name: &str, label: &str, file: BorrowedFd<'_>) -> Result<()>;
 
     /// The state of a domain.
     fn state(&self, name: &str) -> Result<DomainState>;

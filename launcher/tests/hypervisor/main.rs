@@ -13,6 +13,8 @@ mod memory;
 use launcher::hypervisor::fake::Fake;
 use launcher::hypervisor::{Condition, End, ErrorKind, Event, Hypervisor, Pause, embed};
 use launcher::root::Root;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -92,6 +94,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
         hypervisor.screenshot(NAME, &mut Vec::new()),
         hypervisor.stats(NAME).map(drop),
         hypervisor.line(NAME).map(drop),
+        hypervisor.keep_file(NAME, "pipe", std::io::stderr().as_fd()),
     ] {
         assert_eq!(result.unwrap_err().kind(), ErrorKind::NotNow);
     }
@@ -103,6 +106,9 @@ fn conform(hypervisor: &dyn Hypervisor) {
     assert_eq!(seen.condition, Condition::Paused(Pause::Asked));
     assert!(seen.pid.is_some() && !seen.agent, "{seen:?}");
     assert!(hypervisor.line(NAME).unwrap().is_some());
+    let (mut kept, end) = std::io::pipe().unwrap();
+    hypervisor.keep_file(NAME, "pipe", end.as_fd()).unwrap();
+    drop(end);
     assert_eq!(hypervisor.start(NAME).unwrap_err().kind(), ErrorKind::NotNow);
     hypervisor.resume(NAME).unwrap();
     until(&told, &Event::Resumed);
@@ -129,9 +135,13 @@ fn conform(hypervisor: &dyn Hypervisor) {
     hypervisor.reset(NAME).unwrap();
     until(&told, &Event::Rebooted);
 
-    // The end, and again.
+    // The end, of the file that was kept too, and again.
+    rustix::io::ioctl_fionbio(&kept, true).unwrap();
+    assert_eq!(kept.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    rustix::io::ioctl_fionbio(&kept, false).unwrap();
     hypervisor.destroy(NAME).unwrap();
     until(&told, &Event::Ended(End::Destroyed));
+    assert_eq!(kept.read(&mut [0]).unwrap(), 0);
     assert_eq!(hypervisor.state(NAME).unwrap().condition, Condition::Off(End::Destroyed));
     hypervisor.start(NAME).unwrap();
     hypervisor.resume(NAME).unwrap();

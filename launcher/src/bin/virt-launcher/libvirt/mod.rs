@@ -12,6 +12,7 @@
 
 mod domain;
 mod events;
+mod file_passing;
 mod from_libvirt;
 mod migration;
 mod records;
@@ -22,7 +23,7 @@ use launcher::hypervisor::{About, Condition, DomainState, Error, ErrorKind, Hype
 use launcher_client::process::Process;
 use rustix::fs::{Mode, OFlags};
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -190,6 +191,11 @@ impl Hypervisor for Libvirt {
         let failed =
             |e| Error::new(ErrorKind::Failed, doing(), format!("{terminal}: {}", std::io::Error::from(e)));
         opened.map(Some).map_err(failed)
+    }
+
+    fn keep_file(&self, name: &str, label: &str, file: BorrowedFd<'_>) -> Result<()> {
+        let doing = format!("give a file to QEMU of {name}");
+        file_passing::pass(&self.domain(name, &doing)?, label, file, &doing)
     }
 
     fn state(&self, name: &str) -> Result<DomainState> {
