@@ -1,6 +1,6 @@
 //! Blocking work for the VM: the loop passes it to a thread and gets its outcome.
 
-use super::claims::Claims;
+use super::claims::{self, WrittenDevice, written_devices};
 use super::handle::CurrentVm;
 use super::keep;
 use super::kernel_boot;
@@ -37,7 +37,6 @@ const LEAST: u64 = 1 << 20;
 /// A VM that was started.
 pub(super) struct Begun {
     pub(super) host: Host,
-    pub(super) claims: Claims,
     pub(super) seen: DomainState,
     /// Checksums of the kernel that a container image has.
     pub(super) kernel_boot: Option<KernelChecksums>,
@@ -52,7 +51,9 @@ pub(super) enum Outcome {
     /// A change of the media of a CD-ROM: the disk, and the location of its new media.
     Changed(Request, Result<(String, DiskLocation)>),
     /// Locations of the parts of a VM that was taken over.
-    Located(Option<Box<(Host, Claims)>>),
+    /// Locations of the parts of a VM that was taken over.
+    /// The devices are those that its guest writes to.
+    Located(Option<Box<Host>>, Vec<WrittenDevice>),
     /// The end of a migration.
     Migrated(Box<Migrated>),
     /// An attempt to resume after a full disk.
@@ -100,15 +101,8 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
         }
         let go = || {
             hypervisor.start(&known.name)?;
-            let used = |e: crate::error::Error| {
-                crate::hypervisor::Error::new(ErrorKind::Busy, format!("start {}", known.name), e.chain())
-            };
-            check_alone(&known.machine, &host).map_err(used)?;
-            listen(hypervisor, &known.name, lines)?;
-            if !known.machine.start_paused {
-                hypervisor.resume(&known.name)?;
-            }
-            hypervisor.state(&known.name)
+            claims.give(hypervisor, &known.name)?;
+            begin_guest(hypervisor, known, &host, lines)
         };
         let seen = go().map_err(|e| {
             // A domain without its console, or one that cannot be resumed, must not remain.
@@ -119,9 +113,64 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
             }
             standing
         })?;
-        Ok(Begun { host, claims, seen, kernel_boot })
+        Ok(Begun { host, seen, kernel_boot })
     };
     Outcome::Started(begin().map(Box::new))
+}
+
+/// Lets the guest of a QEMU that waits begin, if its disks are used by no other.
+fn begin_guest(
+    hypervisor: &dyn Hypervisor,
+    known: &CurrentVm,
+    host: &Host,
+    lines: &Give,
+) -> Result<DomainState> {
+    check_alone(&known.machine, host).map_err(|e| busy(&known.name, &e.chain()))?;
+    listen(hypervisor, &known.name, lines)?;
+    if !known.machine.start_paused {
+        hypervisor.resume(&known.name)?;
+    }
+    hypervisor.state(&known.name)
+}
+
+fn busy(name: &str, why: &str) -> crate::hypervisor::Error {
+    crate::hypervisor::Error::new(ErrorKind::Busy, format!("start {name}"), why)
+}
+
+/// True for a QEMU whose launcher was killed before its guest began. `last`: the state that this launcher published last.
+pub(super) fn is_unbegun(seen: &DomainState, last: Life) -> bool {
+    seen.condition == Condition::Paused(Pause::Asked) && last == Life::Preparing
+}
+
+/// Goes on with the start of a launcher that was killed, from the QEMU that it has started. `fault`: that start has failed.
+pub(super) fn go_on_with_start(
+    hypervisor: &dyn Hypervisor,
+    known: &CurrentVm,
+    root: &Root,
+    lines: &Give,
+    qemu: Option<u32>,
+    fault: Option<Standing>,
+) -> Outcome {
+    let begin = || -> Result<Begun> {
+        let resolved = &known.sync.resolved;
+        let host = prepare(&known.machine, resolved, root, PrepareMode::TakeOver);
+        let (host, _) = host.map_err(|e| busy(&known.name, &e.chain()))?;
+        let devices = written_devices(&known.machine, resolved);
+        let left = claims::complete(hypervisor, &known.name, qemu, devices);
+        if !left.reasons.is_empty() {
+            return Err(busy(&known.name, &left.reasons.join("; ")));
+        }
+        let seen = begin_guest(hypervisor, known, &host, lines)?;
+        Ok(Begun { host, seen, kernel_boot: checksums(known) })
+    };
+    let begun = match fault {
+        Some(why) => Err(why),
+        None => begin().map_err(|e| Standing::failed(START_FAILED, e.to_string())),
+    };
+    if begun.is_err() {
+        end_failed_start(hypervisor, &known.name);
+    }
+    Outcome::Started(begun.map(Box::new))
 }
 
 /// Ends the domain of a start that failed. Returns when it is known not to run, so that a VM which is said to have
@@ -166,19 +215,21 @@ pub fn farewell(root: &Root) {
     }
 }
 
-/// Starts the DHCP servers of the guest, before it runs.
+/// Starts the DHCP servers of the guest, before it runs. Tells how passt is confined.
 pub(super) fn network(known: &CurrentVm) -> std::result::Result<net::Servers, Standing> {
     if known.sync.resolved.interfaces.values().any(|link| matches!(link, Link::Passt { .. })) {
         let _ = passt::unconfined(&confine::offered().landlock).inspect(|told| tracing::warn!("{told}"));
     }
-    net::serve(&known.machine, &known.sync.resolved).map_err(|e| {
-        tracing::warn!("{}", e.chain());
-        Standing::failed(START_FAILED, e.chain())
-    })
+    dhcp(known)
+}
+
+/// Starts the DHCP servers of the guest.
+pub(super) fn dhcp(known: &CurrentVm) -> std::result::Result<net::Servers, Standing> {
+    net::serve(&known.machine, &known.sync.resolved).map_err(|e| Standing::failed(START_FAILED, e.chain()))
 }
 
 /// Passes the VM's serial console to the relay.
-fn listen(hypervisor: &dyn Hypervisor, name: &str, lines: &Give) -> Result<()> {
+pub(super) fn listen(hypervisor: &dyn Hypervisor, name: &str, lines: &Give) -> Result<()> {
     if let Some(line) = hypervisor.line(name)? {
         // The relay is gone if the launcher is ending.
         let _ = lines.send(line);
@@ -281,39 +332,22 @@ fn change_link(hypervisor: &dyn Hypervisor, known: &CurrentVm, interface: &str) 
     hypervisor.change_link(&known.name, &xml)
 }
 
-/// Finds a running VM of an earlier launcher, and opens its serial console.
-pub(super) fn find(
-    hypervisor: &dyn Hypervisor,
-    known: &CurrentVm,
-    lines: &Give,
-    last: Life,
-) -> Result<Option<DomainState>> {
-    let mut seen = match hypervisor.state(&known.name) {
-        Ok(seen) => Some(seen),
-        Err(e) if e.kind() == ErrorKind::NotFound => None,
-        Err(e) => return Err(e),
-    };
-    let runs = seen.as_ref().is_some_and(|seen| !matches!(seen.condition, Condition::Off(_)));
-    if runs {
-        // A guest without a console runs on.
-        let _ = listen(hypervisor, &known.name, lines).inspect_err(|e| tracing::warn!("taken over, but {e}"));
+/// Finds the VM of an earlier launcher.
+pub(super) fn find(hypervisor: &dyn Hypervisor, name: &str) -> Result<Option<DomainState>> {
+    match hypervisor.state(name) {
+        Ok(seen) => Ok(Some(seen)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
     }
-    // The launcher was killed between the start and the resumption of the vCPUs.
-    let waits = seen.as_ref().is_some_and(|seen| seen.condition == Condition::Paused(Pause::Asked));
-    if waits && last == Life::Preparing && !known.machine.start_paused {
-        hypervisor.resume(&known.name)?;
-        seen = Some(hypervisor.state(&known.name)?);
-    }
-    tracing::debug!("the last state was {last:?}, and there is {seen:?}");
-    Ok(seen)
 }
 
-/// Locates the files and devices of a VM that an earlier launcher started. They are needed only to change
-/// media, so a file that is missing does not end the guest.
+/// Locates the files and devices of a VM that an earlier launcher started. They are needed only for changes of
+/// media and links, and for claims, so a file that is missing does not end the guest.
 pub(super) fn locate(known: &CurrentVm, root: &Root) -> Outcome {
-    let found = prepare(&known.machine, &known.sync.resolved, root, PrepareMode::TakeOver)
-        .inspect_err(|e| tracing::warn!("taken over, but {}", e.chain()));
-    Outcome::Located(found.ok().map(Box::new))
+    let found = prepare(&known.machine, &known.sync.resolved, root, PrepareMode::TakeOver);
+    let devices = written_devices(&known.machine, &known.sync.resolved);
+    // Why one is not found is told where it is sought again.
+    Outcome::Located(found.ok().map(|(host, _)| Box::new(host)), devices)
 }
 
 /// The last line that QEMU wrote to its log, without its own name.

@@ -6,6 +6,7 @@
 //!   select ◄─┼── Outcome ── of a thread              ├─► changes Queue and State, then begins the next work
 //!            ├── grace ──── the time to end is over  │
 //!            ├── tick ───── press again; is there space again? │    (driver_room.rs: for the start)
+//!            ├── tried ──── missing parts were sought again    │    (driver_take_over.rs)
 //!            ├── asks ───── the launcher ends, the VM does not │    (driver_end.rs)
 //!            └── look ───── the work hangs                     ┘
 //! ```
@@ -17,13 +18,13 @@
 
 use super::blocking_work::{self, Begun, Outcome};
 use super::changeable;
-use super::claims::Claims;
 use super::disk_pressure::DiskPressure;
 use super::grace::Grace;
 use super::handle::{self, Command, CurrentVm, Handle, SyncError, judge};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
 use super::migration::Control;
+use super::missing_parts::{self, Search};
 use super::publish::Publisher;
 use super::queue::{Mode, Next, Queue, word};
 use super::resume_waits::ResumeWaits;
@@ -78,7 +79,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         queue: Queue::default(),
         publisher,
         known: None,
-        claims: Claims::default(),
+        search: None,
         servers: net::Servers::default(),
         work: None,
         told,
@@ -108,8 +109,8 @@ struct Driver {
     queue: Queue,
     publisher: Publisher,
     known: Option<CurrentVm>,
-    /// Held until QEMU has ended.
-    claims: Claims,
+    /// Parts of a VM that was taken over, which are missing.
+    search: Option<Search>,
     servers: net::Servers,
     work: Option<Work>,
     told: mpsc::UnboundedSender<Event>,
@@ -167,6 +168,7 @@ impl Driver {
                 () = until(tick) => self.ticked(),
                 () = until(asks) => self.end(),
                 () = until(look) => self.work_hangs(),
+                tried = missing_parts::tried(&mut self.search) => self.sought(tried),
             }
         }
     }
@@ -280,7 +282,7 @@ impl Driver {
         let Some(known) = self.known.clone() else { return };
         self.mode(Mode::Preparing);
         self.before = Before { acpi: known.machine.features.acpi, ..Before::default() };
-        (self.disk_error, self.grace, self.tick) = (None, None, None);
+        (self.disk_error, self.grace, self.tick, self.search) = (None, None, None, None);
         self.resume_waits = ResumeWaits::default();
         self.disk_pressure.end();
         self.early.clear();
@@ -294,7 +296,10 @@ impl Driver {
         });
         match blocking_work::network(&known) {
             Ok(servers) => self.servers = servers,
-            Err(why) => return self.failed(&why),
+            Err(why) => {
+                tracing::warn!("{}", why.message);
+                return self.failed(&why);
+            }
         }
         let (hypervisor, root) = (self.parts.hypervisor.clone(), self.parts.root.clone());
         let lines = self.parts.lines.clone();
@@ -345,15 +350,7 @@ impl Driver {
                 }
                 self.done(&request, result.map(drop));
             }
-            Outcome::Located(found) => {
-                let (host, claims) = found.map(|found| *found).unzip();
-                if let Some(known) = &mut self.known {
-                    known.host = host;
-                }
-                if !self.queue.mode().is_over() {
-                    self.claims = claims.unwrap_or_default();
-                }
-            }
+            Outcome::Located(host, devices) => self.located(host, devices),
             Outcome::Migrated(ended) => self.migrated(*ended),
             Outcome::WentOn(Ok(())) => {}
             Outcome::WentOn(Err(e)) => tracing::warn!("{e}"),
@@ -361,8 +358,7 @@ impl Driver {
     }
 
     fn started(&mut self, begun: Begun) {
-        let Begun { host, claims, seen, kernel_boot } = begun;
-        self.claims = claims;
+        let Begun { host, seen, kernel_boot } = begun;
         self.publisher.change(|state| state.kernel_boot = kernel_boot);
         if let Some(known) = &mut self.known {
             known.host = Some(host);
@@ -541,8 +537,7 @@ impl Driver {
         {
             self.before.last_words = blocking_work::last_words(&self.parts.root, &known.name);
         }
-        (self.grace, self.tick) = (None, None);
-        self.claims = Claims::default();
+        (self.grace, self.tick, self.search) = (None, None, None);
         self.stands(&life::ended(end, &self.before));
         self.publisher.change(|state| {
             (state.qemu_pid, state.qemu_started, state.agent, state.credentials) = (None, None, false, None);
@@ -563,49 +558,6 @@ impl Driver {
     fn mode(&mut self, mode: Mode) {
         self.queue.now(mode);
     }
-
-    // ---- The VM of an earlier launcher ----
-
-    fn take_over(&mut self, sync: Sync) -> Result<()> {
-        let machine = keep::machine(&sync)?;
-        let name = machine.domain_name();
-        self.before.acpi = machine.features.acpi;
-        self.disk_pressure = DiskPressure::of_last(&self.publisher.state());
-        // That launcher knew the remaining grace period.
-        self.publisher.change(|state| state.grace = None);
-        self.learn(CurrentVm { sync, machine, name, host: None })?;
-        let Some(known) = self.known.clone() else { return Ok(()) };
-        let last = self.publisher.state().life;
-        let found = blocking_work::find(&*self.parts.hypervisor, &known, &self.parts.lines, last);
-        let seen =
-            found.map_err(|e| Error::new(ErrorKind::Failed, "cannot read the state of the VM").because(e))?;
-        if self.moved_before(seen.as_ref()) {
-            return Ok(());
-        }
-        match seen {
-            Some(seen) if !matches!(seen.condition, Condition::Off(_)) => {
-                tracing::info!("took over {}, which runs", known.name);
-                // The guest has its address already, so a DHCP server that cannot start again is not a reason
-                // to stop.
-                self.servers = blocking_work::network(&known).unwrap_or_default();
-                self.mode(Mode::Running);
-                let before = self.publisher.state();
-                self.saw(&seen);
-                if seen.condition == Condition::Paused(Pause::IoError) {
-                    self.resume_with_room(before);
-                }
-                let root = self.parts.root.clone();
-                self.work =
-                    Some(Work::begin("take over".to_owned(), move || blocking_work::locate(&known, &root)));
-            }
-            _ if last.is_final() => self.mode(Mode::Ended),
-            // The launcher was killed before the start of the VM.
-            None => self.start(),
-            Some(_) if matches!(last, Life::Empty | Life::Preparing) => self.start(),
-            Some(seen) => self.saw(&seen),
-        }
-        Ok(())
-    }
 }
 
 #[path = "driver_broken.rs"]
@@ -618,3 +570,5 @@ mod migrations;
 mod pause;
 #[path = "driver_room.rs"]
 mod room;
+#[path = "driver_take_over.rs"]
+mod take_over;

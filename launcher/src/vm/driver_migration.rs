@@ -155,7 +155,7 @@ impl Driver {
     /// The VM does not run here any more, or must not.
     pub(super) fn has_moved(&mut self, reason: &'static str, message: String) {
         (self.grace, self.tick) = (None, None);
-        self.claims = crate::vm::claims::Claims::default();
+        self.search = None;
         let life = if reason == MIGRATED { Life::Succeeded } else { Life::Failed };
         self.stands(&Standing { life, reason, message });
         self.publisher.change(|state| {

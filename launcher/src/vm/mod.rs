@@ -21,7 +21,8 @@
 //! Blocking work (disks, libvirt) runs on its own threads, one piece at a time (`work`). The loop itself
 //! never waits for it, so an event or the end of a grace period is never late. A forced end does not wait for
 //! hanging work. A killed launcher loses nothing: the next one on the same folder reads the files of `keep`
-//! and takes the running VM over.
+//! and takes the running VM over. What it cannot get at once it seeks again (`missing_parts`); QEMU itself has the claims of
+//! the VM's block devices (`claims`).
 
 mod blocking_work;
 mod changeable;
@@ -39,6 +40,7 @@ mod kernel_boot;
 pub mod life;
 pub(crate) mod metrics;
 mod migration;
+mod missing_parts;
 mod new_file;
 mod overlay;
 mod pinning;

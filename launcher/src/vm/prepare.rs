@@ -8,11 +8,11 @@
 //!  EFI variables, TPM ─► see `state`
 //! ```
 //!
-//! A block device that the guest writes to is claimed (`claims`).
+//! A block device that the guest writes to is claimed (`claims`), for QEMU.
 //!
 //! A launcher that takes a running VM over only finds them: nothing is created under a running guest.
 
-use super::claims::Claims;
+use super::claims::{Claims, is_shared, written_devices};
 use super::{firmware, host_devices, metrics, new_file, overlay, pinning, state};
 use crate::domain::host::{Blocks, DiskLocation, Efi, Host, Layer, Layers, Medium, Pinning};
 use crate::domain::host_device::HostAddress;
@@ -53,24 +53,21 @@ impl PrepareMode<'_> {
     }
 }
 
-/// Prepares the parts of a VM on this host, and claims its devices.
+/// Prepares the parts of a VM on this host, and claims its devices if it starts.
 pub fn prepare(
     machine: &Machine,
     resolved: &Resolved,
     root: &Root,
     how: PrepareMode<'_>,
 ) -> Result<(Host, Claims)> {
-    let mut preparing = Preparing {
-        machine,
-        resolved,
-        root,
-        how,
-        host_devices: Vec::new(),
-        claims: Claims::default(),
-        faults: Vec::new(),
-    };
+    let mut preparing =
+        Preparing { machine, resolved, root, how, host_devices: Vec::new(), faults: Vec::new() };
     preparing.host_devices();
     let disks = preparing.disks();
+    let mut written = written_devices(machine, resolved);
+    // A fault of a disk that has no location was reported. The QEMU that runs has claims of its own.
+    written.retain(|device| how.is_start() && disks.contains_key(&device.disk));
+    let claims = Claims::take(written, &mut preparing.faults);
     let host = Host {
         accelerator: resolved.accelerator,
         disks,
@@ -103,7 +100,7 @@ pub fn prepare(
         }
     }
     match preparing.faults.len() {
-        0 => Ok((host, preparing.claims)),
+        0 => Ok((host, claims)),
         1 => Err(preparing.faults.remove(0)),
         _ => {
             let kind = preparing.faults.first().map_or(ErrorKind::Failed, Error::kind);
@@ -120,7 +117,6 @@ struct Preparing<'a> {
     root: &'a Root,
     how: PrepareMode<'a>,
     host_devices: Vec<Vec<HostAddress>>,
-    claims: Claims,
     faults: Vec<Error>,
 }
 
@@ -175,7 +171,7 @@ impl Preparing<'_> {
         disks
     }
 
-    fn disk(&mut self, disk: &Disk) -> Result<DiskLocation> {
+    fn disk(&self, disk: &Disk) -> Result<DiskLocation> {
         let source = self.resolved.volumes.get(&disk.name);
         let nobody = || Error::refused(format!("the volume '{}' has no location on this host", disk.name));
         match &disk.volume {
@@ -243,7 +239,7 @@ impl Preparing<'_> {
     }
 
     /// A disk that the guest writes to directly.
-    fn writable_disk(&mut self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
+    fn writable_disk(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
         match source {
             Source::Image { .. } => self.overlay_disk(disk, source),
             Source::File { path, format, preallocated } => {
@@ -256,11 +252,7 @@ impl Preparing<'_> {
             }
             Source::Block { path } => {
                 self.check_unused(disk, path, access_of(disk))?;
-                let layers = device(path)?;
-                if !disk.readonly && !is_shared(disk) {
-                    self.claims.take(disk, path, self.how)?;
-                }
-                Ok(DiskLocation::Layers(layers))
+                device(path).map(DiskLocation::Layers)
             }
             Source::Absent if matches!(disk.target, Target::CdRom { .. }) => Ok(DiskLocation::Nothing),
             Source::Folder { .. } | Source::Absent => Err(wrong_source(disk, "a file or a block device")),
@@ -268,7 +260,7 @@ impl Preparing<'_> {
     }
 
     /// A file of the host, created if the spec allows it.
-    fn host_disk(&mut self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<DiskLocation> {
+    fn host_disk(&self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<DiskLocation> {
         match (fs::metadata(path), create) {
             (Ok(found), _) if found.file_type().is_block_device() => {
                 return self.writable_disk(disk, &Source::Block { path: path.to_owned() });
@@ -464,11 +456,6 @@ pub fn check_alone(machine: &Machine, host: &Host) -> Result<()> {
 
 fn access_of(disk: &Disk) -> Access {
     if disk.readonly { Access::Reads } else { Access::GuestWrites }
-}
-
-/// True if other VMs may write to the disk at the same time.
-fn is_shared(disk: &Disk) -> bool {
-    disk.shareable || matches!(disk.volume, Volume::Host { shared: true, .. })
 }
 
 fn wrong_source(disk: &Disk, wanted: &str) -> Error {

@@ -19,6 +19,8 @@ mod full_disk;
 mod late_events;
 #[path = "migration_scenarios.rs"]
 mod migrations;
+#[path = "take_over_scenarios.rs"]
+mod take_over;
 
 const NAME: &str = "default_vm";
 

@@ -1,9 +1,10 @@
 //! Disks of every kind, of sizes that are not a multiple of a block; a block device; the threads of disks.
 
-use crate::vm::{Vm, node_info, vmi};
+use crate::vm::{Vm, ended, node_info, vmi};
+use rustix::fs::OFlags;
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -126,6 +127,43 @@ fn the_threads_of_a_pool_do_the_work_of_the_disks() {
          echo 3 >/proc/sys/vm/drop_caches; head -c 15 $d; done",
     );
     assert_eq!(copied, "all of /dev/vdaall of /dev/vdb");
+}
+
+#[test]
+fn a_device_is_claimed_as_long_as_qemu_runs_and_not_its_launcher() {
+    let here = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
+    let Some(device) = LoopDevice::new(&here.path().join("device")) else {
+        return eprintln!("skipped: losetup does not make a block device here (it needs root)");
+    };
+    let node = Path::new(&device.node);
+    let is_claimed = || {
+        let exclusive = OFlags::EXCL.bits().cast_signed();
+        match fs::File::options().read(true).custom_flags(exclusive).open(node) {
+            Ok(_) => false,
+            Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => true,
+            Err(e) => panic!("{e}"),
+        }
+    };
+    let mut vmi = vmi("claimed");
+    vmi["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let mut vm = Vm::new();
+    vm.launch();
+    vm.put(&vmi, &json!({"data": {"kind": "block", "path": node}}));
+    let qemu = vm.until_runs()["qemu_pid"].clone();
+    assert!(is_claimed(), "{}", vm.log());
+    vm.kill();
+    assert!(is_claimed(), "the claim has ended with the launcher");
+    vm.launch();
+    let state = vm.until("a take-over", |state| state["life"] == "Running" && state["doing"].is_null());
+    assert_eq!(state["qemu_pid"], qemu);
+    vm.request(&json!({"request": "pause"}));
+    vm.until("a pause", |state| state["life"] == "Paused");
+    assert!(is_claimed());
+    vm.request(&json!({"request": "destroy"}));
+    vm.until("an end", ended);
+    let claim = storage::claim_device(node, storage::Access::Reads).unwrap();
+    assert!(matches!(claim, storage::Claim::Taken(_)), "{claim:?}");
+    assert!(!vm.log().contains("is not kept from other programs"), "{}", vm.log());
 }
 
 /// A block device of 8 MiB.
