@@ -79,6 +79,18 @@ fn ends(sim: &mut Sim, stage: Stage) {
     worker_ends(sim, &pod, Some(stage));
 }
 
+/// A PVC whose prime is filled, and the worker pod, which is being deleted and is still there.
+fn filled_with_its_pod() -> (Sim, Key) {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    is_bound(&mut sim);
+    runs(&mut sim);
+    let worker = pod(&sim);
+    sim.change(&worker, json!({"metadata": {"finalizers": ["kubelet"]}}));
+    ends(&mut sim, Stage::Done);
+    sim.settle();
+    (sim, worker)
+}
+
 /// What Kubernetes does with a volume that is reserved for a PVC.
 fn is_handed_over(sim: &mut Sim) {
     assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], sim.uid(&target()));
@@ -336,13 +348,7 @@ fn the_volume_of_another_pvc_does_not_pass() {
 /// Two may write to the volume while a pod that fills it is there, whatever the pod says of itself.
 #[test]
 fn a_volume_does_not_pass_before_the_pod_that_filled_it_is_gone() {
-    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
-    is_bound(&mut sim);
-    runs(&mut sim);
-    let worker = pod(&sim);
-    sim.change(&worker, json!({"metadata": {"finalizers": ["kubelet"]}}));
-    ends(&mut sim, Stage::Done);
-    sim.settle();
+    let (mut sim, worker) = filled_with_its_pod();
     assert_eq!(note(&sim, &prime(&sim), "storage.pod.phase"), "Succeeded");
     assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], sim.uid(&prime(&sim)));
     sim.vanish(&worker);

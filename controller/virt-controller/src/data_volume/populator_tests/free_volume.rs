@@ -44,13 +44,7 @@ fn a_vmi_does_not_start_on_a_pvc_that_nothing_filled() {
 /// The hand-over is held back, and kube-controller-manager binds the PVC to a free volume meanwhile.
 #[test]
 fn a_filled_prime_proves_its_own_volume_alone_and_stays() {
-    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
-    is_bound(&mut sim);
-    runs(&mut sim);
-    let worker = pod(&sim);
-    sim.change(&worker, json!({"metadata": {"finalizers": ["kubelet"]}}));
-    ends(&mut sim, Stage::Done);
-    sim.settle();
+    let (mut sim, worker) = filled_with_its_pod();
     let filled = prime(&sim);
     assert_eq!(note(&sim, &filled, "storage.pod.phase"), "Succeeded");
     let by = json!({"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
