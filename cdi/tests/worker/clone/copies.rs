@@ -100,6 +100,14 @@ fn a_block_device_is_cloned_and_has_another_version_when_it_was_written() {
     let first = etag(&mut server);
     let mut next = serve();
     assert_eq!(etag(&mut next), first, "the next pod goes on");
+    let shared = || {
+        let disk = Target::Device(device.0.clone());
+        origin.serve_job(Serve { disk, client: CLIENT.to_owned(), is_shared: true }, &[])
+    };
+    let (mut one, mut another) = (shared(), shared());
+    let of_one = etag(&mut one);
+    assert_eq!(etag(&mut one), of_one, "a connection that broke goes on");
+    assert_ne!(etag(&mut another), of_one, "another node may have written between two pods");
     let file = File::options().write(true).open(&device.0).unwrap();
     file.write_all_at(b"other", 2 * MIB).unwrap();
     file.sync_all().unwrap();

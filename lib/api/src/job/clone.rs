@@ -30,4 +30,8 @@ pub struct Serve {
     pub disk: Target,
     /// Common name in the certificate of the only client that may read the disk.
     pub client: String,
+    /// True for a block device that several nodes may write to: its version holds for one process of the
+    /// worker alone. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_shared: bool,
 }

@@ -68,7 +68,7 @@ fn work(listen: Option<&str>) -> Result<Report> {
     let path = path(&job)?;
     give_up(&path)?;
     let site = Arc::new(Serving {
-        disk: Arc::new(Disk::open(path.clone())?),
+        disk: Arc::new(Disk::open(path.clone(), job.is_shared)?),
         client: job.client,
         shown: Arc::new(SharedProgress { progress: Mutex::new(Progress::of_clones()), owner: owner() }),
         tls: Tls::open()?,

@@ -12,13 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The disk, which is opened anew when it changed.
 pub(super) struct Disk {
     path: PathBuf,
+    is_shared: bool,
     opened: Mutex<Arc<Opened>>,
 }
 
 impl Disk {
-    pub(super) fn open(path: PathBuf) -> Result<Disk> {
-        let opened = Mutex::new(Arc::new(Opened::open(&path)?));
-        Ok(Disk { path, opened })
+    /// Opens the disk. `is_shared`: several nodes may write to it.
+    pub(super) fn open(path: PathBuf, is_shared: bool) -> Result<Disk> {
+        let opened = Mutex::new(Arc::new(Opened::open(&path, is_shared)?));
+        Ok(Disk { path, is_shared, opened })
     }
 
     /// The present version of the disk. Blocks.
@@ -26,7 +28,7 @@ impl Disk {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(e) = opened.unchanged() {
             tracing::warn!("the disk is opened anew: {}", printable::line(&e.chain()));
-            *opened = Arc::new(Opened::open(&self.path)?);
+            *opened = Arc::new(Opened::open(&self.path, self.is_shared)?);
         }
         Ok(Arc::clone(&opened))
     }
@@ -35,6 +37,7 @@ impl Disk {
 /// One version of the disk.
 pub(super) struct Opened {
     path: PathBuf,
+    is_shared: bool,
     source: FileSource,
     view: View<SparseFile>,
     version: String,
@@ -42,14 +45,14 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    fn open(path: &Path) -> Result<Opened> {
+    fn open(path: &Path, is_shared: bool) -> Result<Opened> {
         let source = FileSource::open_itself(path)?;
         let disk = source
             .sparse()
             .ok_or_else(|| Error::refused(format!("{} is a pipe, not a disk", path.display())))?;
-        let version = version::of(path, &source)?;
+        let version = version::of(path, &source, is_shared)?;
         let etag = format!("\"{}\"", version::digest(&version));
-        Ok(Opened { path: path.to_owned(), source, view: View::new(disk)?, version, etag })
+        Ok(Opened { path: path.to_owned(), is_shared, source, view: View::new(disk)?, version, etag })
     }
 
     /// Bytes of the qcow2.
@@ -70,7 +73,7 @@ impl Opened {
     fn unchanged(&self) -> Result<()> {
         self.source.unchanged()?;
         // Another file may have taken its place, and a device has counters of other writes.
-        if version::of(&self.path, &self.source)? != self.version {
+        if version::of(&self.path, &self.source, self.is_shared)? != self.version {
             return Err(Error::failed(format!("{} changed while it was served", self.path.display())));
         }
         Ok(())

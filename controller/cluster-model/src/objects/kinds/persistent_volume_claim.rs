@@ -172,6 +172,13 @@ impl PersistentVolumeClaim {
         self.meta.labels.get(STATE_FOR).map(String::as_str)
     }
 
+    /// True if the PVC is a block device that several nodes may write to at the same time. Kubernetes attaches
+    /// a volume by its own access modes, which are in the status of the PVC.
+    pub fn is_shared_device(&self) -> bool {
+        let mut modes = self.spec.access_modes.iter().chain(&self.status.access_modes);
+        self.is_block() && modes.any(|mode| mode == "ReadWriteMany")
+    }
+
     /// True if the PVC is a block device, not a file system.
     pub fn is_block(&self) -> bool {
         self.spec.is_block()

@@ -56,7 +56,8 @@ pub(super) fn pod(name: &str, around: &SourcePodInput<'_>) -> Value {
         false => Target::File(PathBuf::from(DISK)),
     };
     let uid = around.target.uid.as_deref().unwrap_or_default();
-    let job = Serve { disk, client: names::clone_client(uid) };
+    let client = names::clone_client(uid);
+    let job = Serve { disk, client, is_shared: around.source.is_shared_device() };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let target = format!("{}/{}", text(&around.target.namespace), text(&around.target.name));
     let mut pod = worker(Part {

@@ -15,7 +15,8 @@
 //! none, regardless of the order.
 //! **Deadlines.** A source pod ends before its certificate, and the next one serves the same version. So a
 //! clone into a file system continues. A clone onto a device cannot continue, because a device has no
-//! journal. So a device is served for the whole life of a certificate ([`DEVICE`]). A clone that is not
+//! journal, nor can one of a device that several nodes may write to, because the next source pod serves
+//! another version. So these are served for the whole life of a certificate ([`DEVICE`]). A clone that is not
 //! complete in that time has failed, and does not begin again for ever.
 //! **Owners** are of the same namespace. So the garbage collector deletes the pod with its source, and Secret
 //! and Service with the pod. The deletion of the pod with its target is decided under the key of the target,
@@ -138,7 +139,9 @@ pub(in super::super) fn serve<'a>(
             unchanged(SourcePodState::Broke(found, reason, format!("{shown}: {message}"), next))
         }
         // The certificates of the source pod and of the importer pod end.
-        Worker::Done(_) | Worker::Late(_) if had_its_time(request, target, found) => {
+        Worker::Done(_) | Worker::Late(_)
+            if is_served_once(source, target) && had_its_time(request, target, found) =>
+        {
             unchanged(SourcePodState::Stopped(Stop::Never(TOO_LONG, too_long(cloned, target))))
         }
         Worker::Done(_) | Worker::Late(_) => {
@@ -187,7 +190,11 @@ fn begin_to_serve<'a>(
         source,
         target: &target.meta,
         attempt: request.status.restart_count.unwrap_or(0),
-        deadline: if target.is_block() { serving_until(&span) } else { deadline(&span, request.now) },
+        deadline: if is_served_once(source, target) {
+            serving_until(&span)
+        } else {
+            deadline(&span, request.now)
+        },
     };
     let mut plan = Plan::default();
     plan.unused(&source.meta);
@@ -201,19 +208,31 @@ fn begin_to_serve<'a>(
     (used.unwrap_or_else(made), Outcome::default().after_status(plan))
 }
 
-/// The importer pod of a device ran beside this source pod for as long as any can.
+/// True for a clone that does not continue with the next source pod.
+fn is_served_once(source: &PersistentVolumeClaim, target: &PersistentVolumeClaim) -> bool {
+    target.is_block() || source.is_shared_device()
+}
+
+/// The importer pod ran beside this source pod for as long as any can.
 fn had_its_time(request: &Request<'_>, target: &PersistentVolumeClaim, source: &Pod) -> bool {
     let made = |pod: &Pod| pod.meta.creation_timestamp.as_ref()?.parse::<Timestamp>().ok();
     let reader = request.world.worker_for(target, Work::Import).and_then(made);
     let time = reader.map(|reader| request.now.duration_since(reader));
-    target.is_block() && made(source).is_some() && time.is_some_and(|time| time >= DEVICE)
+    made(source).is_some() && time.is_some_and(|time| time >= DEVICE)
 }
 
 /// The message of a clone that [`had_its_time`].
 fn too_long(cloned: &Cloned<'_>, target: &PersistentVolumeClaim) -> String {
+    let why = match cloned.claim.is_some_and(PersistentVolumeClaim::is_shared_device) {
+        true => {
+            "a clone of a device that several nodes may write to (ReadWriteMany) cannot be continued; have"
+        }
+        false => {
+            "only a clone into a file system can be continued; clone into a PVC with volumeMode Filesystem, or have"
+        }
+    };
     format!(
-        "PVC {} was read for {} hours, as long as a certificate is valid, and the device of PVC {} is not complete: \
-         only a clone into a file system can be continued; clone into a PVC with volumeMode Filesystem, or have the \
+        "PVC {} was read for {} hours, as long as a certificate is valid, and the disk of PVC {} is not complete: {why} the \
          CSI driver clone it (cloneStrategy: csi-clone in the StorageProfile)",
         cloned.display_name(),
         DEVICE.as_hours(),

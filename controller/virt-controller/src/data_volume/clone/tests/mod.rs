@@ -3,6 +3,7 @@
 mod gone;
 mod inferred;
 mod refused;
+mod shared;
 mod waits;
 mod ways;
 
@@ -436,16 +437,18 @@ fn onto_a_device() -> Sim {
     sim
 }
 
+/// Hours that the source pod serves from now on.
+fn hours(sim: &Sim) -> i64 {
+    let env = sim.get(&source_pod(sim))["spec"]["containers"][0]["env"].clone();
+    let deadline =
+        env.as_array().unwrap().iter().find(|one| one["name"] == "DEADLINE").unwrap()["value"].clone();
+    let deadline: jiff::Timestamp = deadline.as_str().unwrap().parse().unwrap();
+    deadline.duration_since(sim.now).as_hours()
+}
+
 /// A device has no journal: what is not done when the certificates end begins anew, and would do so for ever.
 #[test]
 fn a_device_is_served_for_a_day_and_a_clone_that_takes_longer_has_failed() {
-    let hours = |sim: &Sim| {
-        let env = sim.get(&source_pod(sim))["spec"]["containers"][0]["env"].clone();
-        let deadline =
-            env.as_array().unwrap().iter().find(|one| one["name"] == "DEADLINE").unwrap()["value"].clone();
-        let deadline: jiff::Timestamp = deadline.as_str().unwrap().parse().unwrap();
-        deadline.duration_since(sim.now).as_hours()
-    };
     assert!(hours(&copying()) <= 12, "a file goes on with the next pod");
     let mut sim = onto_a_device();
     assert!(hours(&sim) >= 23, "{}", hours(&sim));
