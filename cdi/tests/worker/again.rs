@@ -88,3 +88,41 @@ fn an_archive_that_lacks_names_gets_them_from_the_next_pod_and_no_other_takes_it
         assert_eq!(names(volume.path()), expected);
     }
 }
+
+/// A pod that is created late: another one has filled the device, and a VMI may use it.
+#[test]
+fn a_pod_that_needs_a_permit_writes_nothing_before_it_has_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let permit = folder.path().join("permit");
+    std::fs::write(&permit, "uid-of-another-pod").unwrap();
+    let environment = [("PERMIT_FILE", permit.to_str().unwrap()), ("POD_UID", "uid-1")];
+    let bytes = pattern(3 << 20);
+    let server = http::Server::start(bytes.clone(), Behaviour::default());
+    let url = server.url("/disk.img");
+    let (late, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut pod = Pod::start_with(&job(late.path(), &url), &environment);
+    assert_eq!(pod.reports(|_| true).stage, Stage::Preparing);
+    // In this time it would have been done.
+    Pod::run(&job(other.path(), &url)).done();
+    assert_eq!(pod.reports(|_| true).stage, Stage::Preparing);
+    assert_eq!(names(late.path()), [""; 0]);
+    std::fs::write(&permit, "uid-1").unwrap();
+    pod.wait().done();
+    assert!(std::fs::read(disk(late.path())).unwrap() == bytes);
+}
+
+#[test]
+fn a_pod_that_waits_for_its_permit_ends_when_it_is_asked_to() {
+    let volume = tempfile::tempdir().unwrap();
+    let server = http::Server::start(pattern(1 << 20), Behaviour::default());
+    let permit = volume.path().join("absent/permit");
+    let environment = [("PERMIT_FILE", permit.to_str().unwrap()), ("POD_UID", "uid-1")];
+    let mut pod = Pod::start_with(&job(volume.path(), &server.url("/disk.img")), &environment);
+    pod.reports(|_| true);
+    pod.signal(Signal::TERM);
+    let ended = pod.wait();
+    let stage = ended.report.map(|report| report.stage);
+    assert_eq!((ended.code, stage), (Some(143), Some(Stage::Waiting)), "{}", ended.log);
+    assert!(server.requests().is_empty());
+    assert_eq!(names(volume.path()), [""; 0]);
+}

@@ -17,6 +17,14 @@ pub const EXPORTER: &str = "exporter-";
 pub const EXPORT: &str = "exporter";
 /// The annotation of a worker pod that counts the pods before it that did not end their work.
 pub const ATTEMPT: &str = "cdi.kubevirt.io/storage.pod.attempt";
+/// The annotation of an importer pod that may write to the block device of its PVC: the uid of the pod.
+/// virt-controller sets it while the disk is incomplete, since a device has no place for a mark that it is
+/// complete.
+pub const PERMIT: &str = "cdi.kubevirt.io/storage.pod.permit";
+/// Mount path of a worker's permit, and the volume: a file with the annotation [`PERMIT`].
+pub const PERMIT_FOLDER: (&str, &str) = ("/etc/permit", "cdi-permit-vol");
+/// The environment variables of a worker that needs a permit: the file with it, and the uid of the pod.
+pub const PERMIT_ENVIRONMENT: (&str, &str) = ("PERMIT_FILE", "POD_UID");
 /// Port of a worker's report.
 pub const PORT: u16 = 8443;
 /// HTTP path of a worker's report.

@@ -1,6 +1,8 @@
 //! Attempts at a job, one after the other, until it is done or has failed for good.
 //!
 //! ```text
+//!  Permit::wait, where the target is a device
+//!      ▼
 //!  Attempt::start ── lines ──► Progress ──► /v1/report
 //!      │ its result
 //!      ▼
@@ -10,6 +12,7 @@
 
 use crate::attempt_process::{Attempt, AttemptResult};
 use crate::fault::{BASE, KILLED};
+use crate::permit::Permit;
 use crate::pod::{self, owner};
 use crate::progress::Progress;
 use crate::protocol::{Fault, Job, Order, ProgressLine};
@@ -33,12 +36,17 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// Does a job, and serves its progress. `listen`: another address than that of a worker pod.
 pub(crate) fn run<J: Job>(job: J, progress: Progress, listen: Option<&str>) -> Result<Report> {
     let registries = settings::write(job.registry())?;
+    let permit = Permit::from_environment()?;
     let order = Order { memory: pod::memory()?, job, owner: owner(), registries };
     let shown = Arc::new(SharedProgress { progress: Mutex::new(progress), owner: order.owner.clone() });
     let stop = Stop::listen()?;
     let (at, _) = server::start(server::bind(listen)?, Arc::new(Pages::new(Arc::clone(&shown))?))?;
     tracing::info!("serves https://{at}/v1/report, /metrics and /healthz");
-    Attempts { order, shown, stop }.run()
+    let attempts = Attempts { order, shown, stop };
+    match permit {
+        Some(permit) if !permit.wait(&attempts.stop) => Ok(attempts.without_permit()),
+        _ => attempts.run(),
+    }
 }
 
 /// The fault of an attempt, which becomes final after too many failures. `failures`: attempts in a row
@@ -55,6 +63,18 @@ fn escalate(fault: Fault, failures: u32, memory: u64) -> Fault {
     Fault { reason: "MemoryLimit".to_owned(), message, may_retry: false, ..Fault::default() }
 }
 
+/// The fault of a pod that waited too long for its permit.
+fn not_permitted() -> Fault {
+    Fault {
+        reason: "NotPermitted".to_owned(),
+        message: "virt-controller has not permitted this pod to write to the device: the disk may be complete, or in use \
+                  by a VMI"
+            .to_owned(),
+        may_retry: true,
+        ..Fault::default()
+    }
+}
+
 struct Attempts<J> {
     order: Order<J>,
     shown: Arc<SharedProgress>,
@@ -62,6 +82,16 @@ struct Attempts<J> {
 }
 
 impl<J: Job> Attempts<J> {
+    /// The report of a job that was not permitted to write.
+    fn without_permit(&self) -> Report {
+        let mut progress = self.progress();
+        match self.stop.is_asked() {
+            true => progress.stops(),
+            false => progress.wait_until(&not_permitted(), Timestamp::now()),
+        }
+        progress.report().clone()
+    }
+
     fn run(&self) -> Result<Report> {
         loop {
             self.progress().begins();

@@ -4,6 +4,7 @@
 //! ```text
 //!  cdi-worker import     the container of an importer pod: starts attempts until the disk is complete
 //!    │  CDI_JOB (JSON of api::job::Import), OWNER_UID, MEMORY_LIMIT, TERMINATION_LOG          import/mod.rs
+//!    │  onto a device also PERMIT_FILE, POD_UID: no attempt begins before virt-controller permits it      permit.rs
 //!    │
 //!    ├─ :8443  /v1/report  /metrics  /healthz      TLS by a certificate made at start        server.rs, connections.rs, page.rs
 //!    │           ▲ api::job::Report, as it is now                                            progress.rs
@@ -51,6 +52,7 @@ mod fault;
 mod import;
 mod labels;
 mod page;
+mod permit;
 mod pod;
 mod poll;
 mod progress;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`cluster_model::launcher`]; workers: owned by a PVC, or, without a PVC, by a DataImportCron that they poll for, in that form, with nothing of the node's but an image that it pulls for an import, and those of exports and clones only reading ([`cluster_model::worker`]) |
 //! | create `pods/eviction` | launchers, by their names |
-//! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
+//! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions, of a worker pod only the annotation with its permit |
 //! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI |
 //! | create, patch `datasources` | those of DataImportCrons, which reference PVCs of their namespace; of all others the status, which is not a subresource |
 //! | patch `dataimportcrons` | their status, which is not a subresource, and the annotation of the newest digest |
@@ -56,7 +56,7 @@ use cluster_model::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE, TSC
 use cluster_model::polls::POLLER;
 use cluster_model::servers::SERVICE;
 use cluster_model::uploads::UPLOADER;
-use cluster_model::worker::{EXPORTER, IMAGE, IMPORTER, WORKER};
+use cluster_model::worker::{EXPORTER, IMAGE, IMPORTER, PERMIT, WORKER};
 
 /// Capabilities of a sidecar, which affect only the pod's own network.
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
@@ -79,11 +79,15 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 13] {
         vec![
             (
                 format!(
-                    "{} || request.operation == 'DELETE' && {}",
+                    "{} || {} && (request.operation == 'DELETE' || {} && {} && {} && {})",
                     is_launcher("oldObject"),
-                    is_worker("oldObject")
+                    is_worker("oldObject"),
+                    same("status"),
+                    same("metadata.labels"),
+                    same("metadata.finalizers"),
+                    differ_only("metadata.?annotations", &format!("key == {}", literal(PERMIT))),
                 ),
-                "deletes launcher and worker pods only, and changes launcher pods only",
+                "deletes launcher and worker pods only, and changes launcher pods and the permit of worker pods only",
             ),
             (
                 format!("request.operation == 'DELETE' || {}", differ_only("?status", "key == 'conditions'")),

@@ -549,3 +549,16 @@ fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
     );
     assert!(expressions(&policy("kubevirt-controller-pods")).contains("ownerReferences"));
 }
+
+/// The status of a worker pod is the kubelet's, and its labels say whose work it does.
+#[test]
+fn of_a_worker_pod_virt_controller_changes_the_permit_alone() {
+    let touched = expressions(&policy("kubevirt-controller-own-pods"));
+    for part in [
+        "object.?status.orValue(null) == oldObject.?status.orValue(null)",
+        "object.metadata.?labels.orValue(null) == oldObject.metadata.?labels.orValue(null)",
+        "key == \"cdi.kubevirt.io/storage.pod.permit\" || key in oldObject.metadata.?annotations.orValue({})",
+    ] {
+        assert!(touched.contains(part), "{touched}");
+    }
+}

@@ -181,9 +181,18 @@ impl Etcd {
             return refusal(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", "the patch does not apply");
         };
         if place.part == Some("status") {
-            let status = object["status"].take();
+            let (status, meta) = (object["status"].take(), object["metadata"].take());
             object = old;
             object["status"] = status;
+            // Of a pod this request changes labels and annotations too.
+            if place.kind == Kind::Pod {
+                for part in ["annotations", "labels"] {
+                    match &meta[part] {
+                        Value::Null => drop(object["metadata"].as_object_mut().map(|meta| meta.remove(part))),
+                        changed => object["metadata"][part] = changed.clone(),
+                    }
+                }
+            }
         }
         if !request.is_dry() {
             let is_over = is_going(&object) && !is_held(&object);

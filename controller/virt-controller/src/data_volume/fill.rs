@@ -23,8 +23,10 @@ use api::data_volume::{ConditionType, Phase};
 use api::job::{Refusal, Report, Stage};
 use cluster_model::config::Config;
 use cluster_model::objects::{Attempt, Failure, Key, Kind, PersistentVolumeClaim, Pod, Work, World};
-use cluster_model::plan::Plan;
+use cluster_model::plan::{Plan, Step};
+use cluster_model::worker::PERMIT;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use std::collections::BTreeMap;
 use worker::Worker;
 
@@ -57,11 +59,16 @@ pub(super) fn fill(target: &Target<'_, '_>) -> Outcome {
         Some(CloneMethod::Copy(_)) | None => {}
     }
     let pod = request.world.worker_for(claim, request.work);
+    if let Some(late) = pod.filter(|pod| is_late(request, claim, pod)) {
+        return complete(request, claim, Some(late), &Report::default());
+    }
     let seen = not_running_since(request);
     match worker::observe(request.world, pod, request.work, request.node_image(), seen, request.now) {
         Worker::None => try_create_pod(target),
-        Worker::Waits(reason, message) => waits_for_pod(target, pod, &reason, message),
-        Worker::Runs(report) => running_outcome(target, pod, report),
+        Worker::Waits(reason, message) => {
+            permit(target, pod).and(waits_for_pod(target, pod, &reason, message))
+        }
+        Worker::Runs(report) => permit(target, pod).and(running_outcome(target, pod, report)),
         Worker::Done(report) => complete(request, claim, pod, &report),
         Worker::Failed(report) => match grow::grows(target, pod, &report) {
             Ok(outcome) => outcome,
@@ -91,6 +98,32 @@ pub(super) fn not_running_since(request: &Request<'_>) -> Option<Timestamp> {
 }
 
 // ── A pod is there ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// True for an importer pod that was created after another one had completed the disk.
+fn is_late(request: &Request<'_>, claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
+    request.work == Work::Import && claim.is_filled() && !pod.has_ended()
+}
+
+/// Permits an importer pod to write to the block device of an incomplete disk. The request that created the pod may have been delayed,
+/// so its permit follows from the cluster as it is when the pod is there.
+fn permit(target: &Target<'_, '_>, pod: Option<&Pod>) -> Outcome {
+    let Target { request, claim, .. } = *target;
+    let needs_permit = |pod: &&Pod| !pod.has_permit() && !pod.is_going() && !pod.has_ended();
+    let pod = pod.filter(|_| request.work == Work::Import && claim.is_block()).filter(needs_permit);
+    let Some(pod) = pod else { return Outcome::default() };
+    if users::user(request.world, claim).is_some() || wait_for_readers(request, claim).is_some() {
+        // The end of a launcher pod does not touch this key.
+        let next = request.now.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok();
+        return next.into_iter().fold(Outcome::default(), Outcome::retry_at);
+    }
+    let step = Step::Patch {
+        key: cluster_model::objects::key(Kind::Pod, &pod.meta),
+        version: pod.meta.resource_version.clone().unwrap_or_default(),
+        change: json!({"metadata": {"annotations": {PERMIT: pod.meta.uid}}}),
+        part: Some("status"),
+    };
+    Outcome::default().after_status(Plan { steps: vec![step], ..Plan::default() })
+}
 
 /// The pod does not run yet.
 fn waits_for_pod(target: &Target<'_, '_>, pod: Option<&Pod>, reason: &str, message: String) -> Outcome {

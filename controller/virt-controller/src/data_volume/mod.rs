@@ -53,6 +53,8 @@ mod external;
 mod fill;
 mod grow;
 mod outcome;
+#[cfg(test)]
+mod permit_tests;
 pub(crate) mod pod;
 mod populator;
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //!       /etc/cdi/certs/NAME                ConfigMaps with certificates
 //!       /image                             the image, where the node pulls it: an image volume
 //!       /etc/tls                           of an upload and of a clone: its certificate, and the authorities of the other end
+//!       /etc/permit                        of an import onto a device: the annotation with its permit
 //!       /tmp                               an emptyDir
 //! ```
 
@@ -24,7 +25,9 @@ use cluster_model::conditions::stamp;
 use cluster_model::config::Config;
 use cluster_model::objects::{Kind, PersistentVolumeClaim, Work, World, names, owner};
 use cluster_model::uploads::{CLIENT_NAME, TLS_FOLDER};
-use cluster_model::worker::{CERTIFICATES, DEVICE, DISK, FOLDER, IMAGE, PORT, SECRETS};
+use cluster_model::worker::{
+    CERTIFICATES, DEVICE, DISK, FOLDER, IMAGE, PERMIT, PERMIT_ENVIRONMENT, PERMIT_FOLDER, PORT, SECRETS,
+};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -35,6 +38,8 @@ use std::path::PathBuf;
 const DATA: &str = "cdi-data-vol";
 /// Room for clusters of a qcow2 that arrive before their tables: usually none. In a file system they wait beside the disk.
 const SPOOL: &str = "1Gi";
+/// The file with the permit, in its volume.
+const PERMIT_FILE: &str = "permit";
 
 /// The input of a worker pod beside the DataVolume.
 #[derive(Clone, Debug)]
@@ -213,6 +218,10 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
     if is_block {
         container["volumeDevices"] = json!([{"name": DATA, "devicePath": DEVICE}]);
     }
+    // The Secret of an upload is deleted with the complete disk, and a pod that is created later does not start.
+    if is_block && work == Work::Import {
+        needs_permit(&mut container, &mut volumes);
+    }
     base_pod::pod(BasePod {
         world,
         name,
@@ -227,16 +236,32 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
     })
 }
 
+/// A worker that writes only after virt-controller has seen the pod, and has permitted it: a pod whose creation was delayed may find a
+/// complete disk that a VMI uses.
+fn needs_permit(container: &mut Value, volumes: &mut Vec<Value>) {
+    let (folder, volume) = PERMIT_FOLDER;
+    let (file, uid) = PERMIT_ENVIRONMENT;
+    let annotation = json!({"fieldPath": format!("metadata.annotations['{PERMIT}']")});
+    volumes.push(
+        json!({"name": volume, "downwardAPI": {"items": [{"path": PERMIT_FILE, "fieldRef": annotation}]}}),
+    );
+    add(container, "volumeMounts", json!({"name": volume, "mountPath": folder, "readOnly": true}));
+    add(container, "env", json!({"name": file, "value": format!("{folder}/{PERMIT_FILE}")}));
+    add(container, "env", json!({"name": uid, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}));
+}
+
+/// Adds an entry to a list of a container.
+fn add(container: &mut Value, list: &str, entry: Value) {
+    if let Some(list) = container[list].as_array_mut() {
+        list.push(entry);
+    }
+}
+
 /// A worker with a certificate in a Secret; of a server, whom it serves until when, too. A server is ready when it answers.
 fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &Tls) {
     const VOLUME: &str = "tls-config";
     volumes.push(json!({"name": VOLUME, "secret": {"secretName": tls.secret}}));
-    let mut add = |list: &str, more: Value| {
-        if let Some(list) = container[list].as_array_mut() {
-            list.push(more);
-        }
-    };
-    add("volumeMounts", json!({"name": VOLUME, "mountPath": TLS_FOLDER, "readOnly": true}));
+    add(container, "volumeMounts", json!({"name": VOLUME, "mountPath": TLS_FOLDER, "readOnly": true}));
     if !tls.serves {
         return;
     }
@@ -244,13 +269,13 @@ fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &Tls) {
     for (name, of) in
         [("TLS_KEY_FILE", "tls.key"), ("TLS_CERT_FILE", "tls.crt"), ("CLIENT_CERT_FILE", "ca.crt")]
     {
-        add("env", json!({"name": name, "value": file(of)}));
+        add(container, "env", json!({"name": name, "value": file(of)}));
     }
     if let Some(client) = tls.client {
-        add("env", json!({"name": "CLIENT_NAME", "value": client}));
+        add(container, "env", json!({"name": "CLIENT_NAME", "value": client}));
     }
     if let Some(time) = tls.deadline {
-        add("env", json!({"name": "DEADLINE", "value": stamp(time)}));
+        add(container, "env", json!({"name": "DEADLINE", "value": stamp(time)}));
     }
     container["readinessProbe"] = json!({
         "httpGet": {"scheme": "HTTPS", "path": "/healthz", "port": PORT},

@@ -9,7 +9,7 @@ use crate::objects::store::{StoredObject, meta};
 use crate::objects::{
     About, IndexKey, Key, Kind, LauncherPods, PersistentVolumeClaim, Selector, Use, Work, World, names, owner,
 };
-use crate::worker::WORKER;
+use crate::worker::{PERMIT, WORKER};
 use api::launcher::Ending;
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -194,6 +194,11 @@ impl Pod {
     /// True if the guest has ended: the launcher is not started again.
     pub fn is_over(&self) -> bool {
         self.has_ended() || self.container("compute").is_some_and(|compute| compute.ended.is_some())
+    }
+
+    /// True if the pod may write to the block device of its PVC.
+    pub fn has_permit(&self) -> bool {
+        self.meta.uid.is_some() && self.meta.annotations.get(PERMIT) == self.meta.uid.as_ref()
     }
 
     /// True if no container is started again.
