@@ -21,8 +21,9 @@
 //! With `storage.checkStaticVolume` on the DataVolume, a PVC is created for the PersistentVolume that is
 //! reserved for it, and is adopted too.
 //!
-//! **Guarantees.** A PVC with another controlling owner is never adopted, nor one that a pod of ours still
-//! writes to, nor one whose disk is incomplete. A DataVolume adopts a PVC once: a PVC that a user took away
+//! **Guarantees.** A PVC with another controlling owner is never adopted, nor one that is written, or has yet
+//! to be ([`super::unfinished`]). A PVC that is not bound yet, and whose source is a snapshot or another PVC,
+//! is not marked as filled: VMIs do not start on it if Kubernetes binds it to another volume. A DataVolume adopts a PVC once: a PVC that a user took away
 //! from a DataVolume that has succeeded or failed (`kubectl delete dv --cascade=orphan`) stays away. A PVC
 //! whose owner is deleted is deleted too. So a finalizer holds the DataVolume until it is known that it was
 //! not deleted before it had the PVC. If it was, the PVC is given back ([`finish`]), also while another
@@ -35,6 +36,8 @@
 use super::claim_name;
 use super::outcome::Outcome;
 use super::request::Request;
+use super::unfinished::unfinished;
+use crate::volume_origin::unknown;
 use api::cdi::annotations::{
     ADOPTED_BY, ALLOW_ADOPTION, CHECK_STATIC_VOLUME, POD_PHASE, POPULATED_FOR, PRE_POPULATED,
 };
@@ -56,8 +59,7 @@ pub(super) fn reason(
     let name = volume.metadata.name.as_ref()?;
     let is_free = owner::controller(&claim.meta).is_none() && claim.meta.deletion_timestamp.is_none();
     let is_over = matches!(phase, Some(Phase::Succeeded | Phase::Failed));
-    let is_whole = claim.not_whole().is_none() && world.worker_of(claim).is_none_or(|pod| pod.has_ended());
-    if is_over || !is_free || !is_whole {
+    if is_over || !is_free || unfinished(world, claim).is_some() {
         return None;
     }
     let notes = &claim.meta.annotations;
@@ -131,8 +133,15 @@ pub(super) fn of_reserved_volume(world: &World, volume: &ObjectMeta, mut claim: 
 
 /// Outcome of an adoption: the DataVolume has succeeded. `None` if the PVC is not adopted.
 pub(super) fn adopted(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<Outcome> {
-    if request.is_standalone() || request.owns(claim) {
+    if request.is_standalone() {
         return None;
+    }
+    if request.owns(claim) {
+        return has_begun(request, claim).then(|| {
+            let mut first = Plan::default();
+            first.present(Kind::DataVolume, request.meta());
+            taken(claim, first, "its adoption had begun")
+        });
     }
     let why = reason(request.world, &request.volume, claim)?;
     let owners: Vec<Value> = claim.meta.owner_references.iter().map(Wire::write).collect();
@@ -140,9 +149,11 @@ pub(super) fn adopted(request: &Request<'_>, claim: &PersistentVolumeClaim) -> O
     let should: Vec<Value> = owners.iter().cloned().chain([ours]).collect();
     let is = json!({"metadata": {"ownerReferences": owners, "annotations": claim.meta.annotations}});
     let mut should = json!({"metadata": {"ownerReferences": should, "annotations": claim.meta.annotations}});
-    // In the same request as the owner: a PVC of this DataVolume that is not complete would be filled.
-    should["metadata"]["annotations"][POD_PHASE] = json!("Succeeded");
+    // In the same request as the owner: a PVC of this DataVolume would be filled without it.
     should["metadata"]["annotations"][ADOPTED_BY] = json!(request.meta().uid);
+    if unknown(request.world, claim).is_none() {
+        should["metadata"]["annotations"][POD_PHASE] = json!("Succeeded");
+    }
     let meta = request.meta();
     let mut first = Plan::default();
     first.present(Kind::DataVolume, meta);
@@ -151,9 +162,20 @@ pub(super) fn adopted(request: &Request<'_>, claim: &PersistentVolumeClaim) -> O
     first.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
     // A deletion of the DataVolume before this step was not meant for the PVC.
     first.present(Kind::DataVolume, meta);
+    Some(taken(claim, first, why))
+}
+
+/// The PVC was given to the DataVolume, whose status does not say so yet.
+fn has_begun(request: &Request<'_>, claim: &PersistentVolumeClaim) -> bool {
+    let uid = request.meta().uid.as_ref();
+    uid.is_some() && claim.meta.annotations.get(ADOPTED_BY) == uid
+}
+
+/// The DataVolume has succeeded with the PVC as it is, after these steps.
+fn taken(claim: &PersistentVolumeClaim, first: Plan, why: &str) -> Outcome {
     let message = format!("PVC {} is adopted as it is: {why}", claim_name(claim));
     let outcome = Outcome::default().before_status(first).bound_condition(claim).complete(&message);
-    Some(outcome.enter_phase(Phase::Succeeded, false, "ClaimAdopted", message))
+    outcome.enter_phase(Phase::Succeeded, false, "ClaimAdopted", message)
 }
 
 /// Outcome while the PVC is to be provided by another component, with its content. `None` if it is created

@@ -1,6 +1,7 @@
 //! Stories of PVCs: one that was there before its DataVolume, one that is too small, one that something else fills.
 
 mod given_back;
+mod unfinished;
 
 use super::tests::{class, said};
 use crate::sim::others::{worker_ends, worker_runs};

@@ -24,7 +24,7 @@
 //! |---|---|
 //! | `request` | the input: one disk to fill, from four kinds of objects |
 //! | `outcome` | the result of steps, and the plan that follows from it |
-//! | `adopt` | a PVC that existed before its DataVolume |
+//! | `adopt`, `unfinished` | a PVC that existed before its DataVolume; a PVC that is being written |
 //! | `claim`, `size`, `settings` | the PVC of a DataVolume; overhead of file systems; what the CDIConfig says of worker pods |
 //! | `clone` | a disk that is filled from another PVC |
 //! | `external` | a PVC that names itself what fills it |
@@ -70,12 +70,14 @@ mod status;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod upload;
 #[cfg(test)]
 mod upload_tests;
 pub(crate) mod users;
 pub(crate) mod worker;
 
+use crate::volume_origin::{VolumeOrigin, volume_origin};
 use api::cdi::annotations::ALLOW_ADOPTION;
 use api::data_volume::{ConditionType, Phase};
 use claim::RequestedClaim;
@@ -89,6 +91,7 @@ use outcome::Outcome;
 pub(crate) use populator::restore_reclaim_policy;
 use request::{Request, requests};
 use size::Overhead;
+use unfinished::unfinished;
 
 /// Part of the message about a pod that broke off, before the time of the next one.
 const NEXT: &str = "the next pod begins at";
@@ -183,7 +186,7 @@ fn with_claim<'a>(request: &Request<'a>, clone: Option<&Cloned<'a>>) -> Outcome 
     };
     let Some(claim) = request.claim else { return make_claim(request, clone, &requested) };
     if !request.owns(claim) {
-        return occupied(claim);
+        return occupied(request, claim);
     }
     let name = request.name();
     let outcome = Outcome::default().bound_condition(claim);
@@ -224,13 +227,13 @@ fn not_valid(why: &str) -> Outcome {
 }
 
 /// A PVC of that name exists, and is not of this request.
-fn occupied(claim: &PersistentVolumeClaim) -> Outcome {
+fn occupied(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Outcome {
     let name = claim_name(claim);
     let mut why = format!(
         "PVC {name} exists already, and was not created for this DataVolume: delete the PVC or choose another name"
     );
-    if let Some(not_whole) = claim.not_whole() {
-        why.push_str(&format!("; the PVC {not_whole}"));
+    if let Some(unfinished) = unfinished(request.world, claim) {
+        why.push_str(&format!("; the PVC {unfinished}"));
     } else if owner::controller(&claim.meta).is_none() {
         why.push_str(&format!(
             "; to adopt it as it is, annotate the PVC itself with {ALLOW_ADOPTION}: \"true\""
@@ -297,7 +300,11 @@ fn ended_outcome(request: &Request<'_>) -> Outcome {
     if request.phase != Phase::Succeeded {
         return outcome;
     }
-    let outcome = outcome.and(fill::note_import(request, claim, "Succeeded"));
+    // The volume of an adopted PVC may not be known as that of its source.
+    let outcome = match volume_origin(request.world, claim) {
+        VolumeOrigin::OfSource => outcome.and(fill::note_import(request, claim, "Succeeded")),
+        VolumeOrigin::Unknown | VolumeOrigin::Other(_) => outcome,
+    };
     // The plan that wrote the phase may have ended before it deleted the pod. Such a pod must not write any more.
     match request.world.worker_for(claim, request.work).filter(|pod| !pod.is_going()) {
         Some(pod) => outcome.and(fill::clear(request, claim, Some(pod))),
