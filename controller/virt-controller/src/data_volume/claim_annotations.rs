@@ -41,14 +41,32 @@ pub(super) fn of_import(claim: &PersistentVolumeClaim, said: &ImportState<'_>) -
     if said.phase == "Succeeded" {
         mark_complete(claim, &mut should);
     }
-    let mut labels = claim.meta.labels.clone();
-    for (name, value) in said.labels.iter().filter(|(name, value)| names_a_default(name, value)) {
-        labels.entry(name.clone()).or_insert_with(|| value.clone());
-    }
+    let labels = with_defaults(claim, said.labels);
     let whole = |annotations, labels| json!({"metadata": {"annotations": annotations, "labels": labels}});
     let (is, should) = (whole(&claim.meta.annotations, &claim.meta.labels), whole(&should, &labels));
     plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
     plan
+}
+
+/// Writes the instance type and preference of an image that the PVC has none of: on a PVC without a DataVolume.
+pub(super) fn of_image(claim: &PersistentVolumeClaim, labels: &BTreeMap<String, String>) -> Plan {
+    let mut plan = Plan::default();
+    let whole = |labels| json!({"metadata": {"labels": labels}});
+    let (is, should) = (whole(&claim.meta.labels), whole(&with_defaults(claim, labels)));
+    plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+    plan
+}
+
+/// The labels of a PVC, and those of an image that name defaults of VMs.
+fn with_defaults(
+    claim: &PersistentVolumeClaim,
+    of_image: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let mut labels = claim.meta.labels.clone();
+    for (name, value) in of_image.iter().filter(|(name, value)| names_a_default(name, value)) {
+        labels.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    labels
 }
 
 /// True for a label that names a default of VMs. The author of the image chose it, so other labels are not

@@ -300,16 +300,19 @@ pub(super) fn note_import(request: &Request<'_>, claim: &PersistentVolumeClaim, 
     Outcome::default().after_status(import_annotations(request, claim, phase, &BTreeMap::new()))
 }
 
-/// The annotations of an import. Those of uploads and of PVCs without a DataVolume follow from the status
-/// ([`super::outcome::plan`]).
+/// The annotations of an import, and the labels of its image. The annotations of uploads and of PVCs without a DataVolume follow from the
+/// status ([`super::outcome::plan`]).
 fn import_annotations(
     request: &Request<'_>,
     claim: &PersistentVolumeClaim,
     phase: &str,
     labels: &BTreeMap<String, String>,
 ) -> Plan {
-    if request.work != Work::Import || request.is_standalone() {
+    if request.work != Work::Import {
         return Plan::default();
+    }
+    if request.is_standalone() {
+        return claim_annotations::of_image(claim, labels);
     }
     let restarts = request.status.restart_count;
     claim_annotations::of_import(claim, &claim_annotations::ImportState { phase, restarts, labels })

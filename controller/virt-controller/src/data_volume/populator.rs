@@ -252,6 +252,9 @@ fn follow_prime(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
         annotations.insert(MESSAGE.to_owned(), held.message.clone());
     }
     let mut plan = annotated(target, annotations, &[]);
+    if is_complete {
+        plan = plan.and(claim_annotations::of_image(target.claim, &prime.meta.labels));
+    }
     match held {
         Some(held) if held.retry > target.now => {
             plan.look_again(held.retry);

@@ -1,6 +1,7 @@
 //! Stories of PVCs with a `dataSourceRef`.
 
 mod free_volume;
+mod labels;
 
 use super::tests::class;
 use crate::sim::Sim;
