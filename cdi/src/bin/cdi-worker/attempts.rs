@@ -11,7 +11,7 @@
 //! ```
 
 use crate::attempt_process::{Attempt, AttemptResult};
-use crate::fault::{BASE, KILLED};
+use crate::fault::{self, BASE, KILLED};
 use crate::permit::Permit;
 use crate::pod::{self, owner};
 use crate::progress::Progress;
@@ -138,7 +138,10 @@ impl<J: Job> Attempts<J> {
     }
 
     fn attempt(&self) -> Result<AttemptResult> {
-        let mut attempt = Attempt::start(&self.order, &self.stop)?;
+        let mut attempt = match Attempt::start(&self.order, &self.stop) {
+            Ok(attempt) => attempt,
+            Err(e) => return Ok(AttemptResult::Failed(fault::of_start(&e))),
+        };
         let mut told = Instant::now();
         while let Some(said) = attempt.next() {
             let mut progress = self.progress();

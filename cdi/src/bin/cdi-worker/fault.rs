@@ -24,6 +24,7 @@ use api::job::export::Disk;
 use api::job::{Export, Import, Target};
 use cdi::source::FileSource;
 use cdi::{Detail, Error, ErrorKind};
+use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
@@ -84,6 +85,17 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
             Fault { reason: reason.to_owned(), message: sentence(error), may_retry: true, ..Fault::default() }
         }
     }
+}
+
+/// The fault for an attempt that did not start. A node that has no process, file or memory to spare may have
+/// one later.
+pub(crate) fn of_start(error: &Error) -> Fault {
+    const SPARE: [Errno; 4] = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    let is_spare = |e: &io::Error| Errno::from_io_error(e).is_some_and(|e| SPARE.contains(&e));
+    let may_retry = error_core::causes(error)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|e| is_spare(e) || e.kind() == io::ErrorKind::OutOfMemory);
+    Fault { reason: FAILED.to_owned(), message: sentence(error), may_retry, ..Fault::default() }
 }
 
 /// The fault for an error of an export.
@@ -219,6 +231,23 @@ mod tests {
 
     fn device() -> Target {
         Target::Device("/dev/cdi-block-volume".into())
+    }
+
+    /// A busy node has none to spare for a moment; a program that is not there stays away.
+    #[test]
+    fn an_attempt_that_did_not_start_is_tried_again_where_the_node_may_have_a_process_later() {
+        for (errno, may_retry) in [
+            (Errno::AGAIN, true),
+            (Errno::MFILE, true),
+            (Errno::NFILE, true),
+            (Errno::NOMEM, true),
+            (Errno::NOENT, false),
+            (Errno::ACCESS, false),
+        ] {
+            let fault = of_start(&Error::io("cannot start the process that converts", errno.into()));
+            assert_eq!((fault.may_retry, fault.reason.as_str()), (may_retry, FAILED), "{errno:?}");
+            assert!(fault.message.starts_with("cannot start the process that converts"), "{}", fault.message);
+        }
     }
 
     #[test]
