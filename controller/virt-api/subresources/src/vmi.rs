@@ -1,6 +1,7 @@
 //! Preconditions of operations on a VMI. Pure. Messages are upstream's, which scripts look for.
 
 use crate::refusal::{Refusal, Result, Subject};
+use api::launcher::PAUSED_BY_DISK_PRESSURE;
 use api::vmi::{ConditionType, InterfaceStatus, Phase, VirtualMachineInstance};
 use cluster_model::subresources::Action;
 
@@ -17,6 +18,15 @@ pub(crate) fn phase(vmi: &VirtualMachineInstance) -> Phase {
 fn is(vmi: &VirtualMachineInstance, wanted: &ConditionType) -> bool {
     let conditions = vmi.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     conditions.iter().any(|condition| condition.r#type == *wanted && condition.status == "True")
+}
+
+/// True if the VMI is paused until there is room on the disk of its node.
+fn is_paused_for_disk(vmi: &VirtualMachineInstance) -> bool {
+    let conditions = vmi.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let is_that = |reason: &String| reason == PAUSED_BY_DISK_PRESSURE;
+    conditions.iter().any(|condition| {
+        condition.r#type == ConditionType::Paused && condition.reason.as_ref().is_some_and(is_that)
+    })
 }
 
 /// Checks that the operation is possible in the VMI's present state.
@@ -57,7 +67,8 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
                 let why = "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported";
                 return Err(Refusal::forbidden(subject(vmi), why));
             }
-            match is(vmi, &ConditionType::Paused) {
+            // A pause for disk pressure ends by itself. The launcher makes it one that lasts until the user ends it.
+            match is(vmi, &ConditionType::Paused) && !is_paused_for_disk(vmi) {
                 true => Err(Refusal::conflict(subject(vmi), "VMI is already paused")),
                 false => Ok(()),
             }
@@ -160,6 +171,19 @@ mod tests {
             "status": {"phase": phase, "conditions": conditions},
         }))
         .unwrap()
+    }
+
+    /// It would go on by itself in the middle of what the user paused it for.
+    #[test]
+    fn a_vmi_that_is_paused_for_disk_pressure_may_be_paused() {
+        for (reason, may) in
+            [("PausedByDiskPressure", true), ("PausedByUser", false), ("PausedIOError", false)]
+        {
+            let mut vmi = vmi(&json!({"domain": {"devices": {}}}), "Running", &["Paused"]);
+            vmi.status.as_mut().unwrap().conditions[0].reason = Some(reason.to_owned());
+            assert_eq!(permits(&vmi, Action::Pause).is_ok(), may, "{reason}");
+            assert!(permits(&vmi, Action::Unpause).is_ok(), "{reason}");
+        }
     }
 
     #[test]
