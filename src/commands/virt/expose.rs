@@ -4,10 +4,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::target::name;
-use cluster_model::objects::Kind;
+use cluster_model::objects::{Kind, names};
 use serde_json::{Map, Value, json};
-use sha1::{Digest as _, Sha1};
-use std::fmt::Write as _;
 
 /// Create a Service for a port of a VM, VMI or VMI replica set
 #[derive(Debug, clap::Args)]
@@ -118,7 +116,7 @@ fn service(args: &Args, kind: Kind, object: &Value) -> Result<Value> {
             })?;
             Value::Object(labels.clone())
         }
-        _ => json!({"vmi.kubevirt.io/id": id(name)}),
+        _ => json!({"vmi.kubevirt.io/id": names::vmi_id(name)}),
     };
     let ports = match args.port {
         Some(port) => json!([port_of(args, port)]),
@@ -185,22 +183,6 @@ fn ports_of(spec: &Value) -> Option<Value> {
         json!({"name": format!("port-{}", at + 1), "protocol": protocol.unwrap_or("TCP"), "port": port["port"]})
     });
     Some(made.collect())
-}
-
-/// Value of the label that selects the pod of a VMI: its name, or the beginning of it and a checksum.
-fn id(name: &str) -> String {
-    const LABEL: usize = 63;
-    const KEPT: usize = 54;
-    if name.len() <= LABEL {
-        return name.to_owned();
-    }
-    let sum = Sha1::digest(name.as_bytes());
-    let mut id: String = name.chars().take(KEPT).collect();
-    id.push('-');
-    for byte in sum.iter().take(4) {
-        let _ = write!(id, "{byte:02x}");
-    }
-    id
 }
 
 #[cfg(test)]
@@ -282,12 +264,5 @@ mod tests {
         assert!(service(&args, Kind::VirtualMachineInstanceReplicaSet, &with(json!({}))).is_err());
         let odd = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c"}]});
         assert!(service(&args, Kind::VirtualMachineInstanceReplicaSet, &with(odd)).is_err());
-    }
-
-    #[test]
-    fn a_long_name_is_found_by_its_beginning_and_a_sum() {
-        assert_eq!(id(&"a".repeat(63)), "a".repeat(63));
-        // printf %064d 0 | tr 0 a | sha1sum
-        assert_eq!(id(&"a".repeat(64)), format!("{}-0098ba82", "a".repeat(54)));
     }
 }

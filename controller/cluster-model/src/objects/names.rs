@@ -8,6 +8,7 @@ use crate::polls::POLLER;
 use crate::state::STATE_FOR;
 use crate::uploads::UPLOADER;
 use crate::worker::{EXPORTER, IMPORTER};
+use sha1::{Digest as _, Sha1};
 
 /// Maximum length of a label value or of a DNS label.
 const LABEL: usize = 63;
@@ -45,6 +46,19 @@ pub fn label(name: &str) -> String {
     }
     let start: String = name.chars().take(LABEL - 9).collect();
     format!("{}-{}", start.trim_end_matches(['-', '.', '_']), letters(name, 8))
+}
+
+/// Value of the label by which Services select the pod of a VMI: its name, or the beginning of a long name and
+/// a checksum. Upstream's virtctl computes the same.
+pub fn vmi_id(name: &str) -> String {
+    const KEPT: usize = 54;
+    if name.len() <= LABEL {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(KEPT).collect();
+    let sum: String =
+        Sha1::digest(name.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{start}-{sum}")
 }
 
 /// A name as a DNS label: dots become dashes, and a name that is changed or too long ends with a hash. So
@@ -163,6 +177,13 @@ mod tests {
         assert_ne!(pod("web", "1", migration("m")), pod("web", "1", migration("n")));
         let long = pod(&"a.".repeat(100), "1", start);
         assert!(long.len() <= 63 && !long.contains(".-"), "{long}");
+    }
+
+    #[test]
+    fn a_long_vmi_is_selected_by_the_beginning_of_its_name_and_a_sum() {
+        assert_eq!(vmi_id(&"a".repeat(63)), "a".repeat(63));
+        // printf %064d 0 | tr 0 a | sha1sum
+        assert_eq!(vmi_id(&"a".repeat(64)), format!("{}-0098ba82", "a".repeat(54)));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn labels(meta: &ObjectMeta, machine: &Machine) -> BTreeMap<String, S
     let values = [
         LAUNCHER.1.to_owned(),
         meta.uid.clone().unwrap_or_default(),
-        names::label(&machine.name),
+        names::vmi_id(&machine.name),
         machine.hostname.clone(),
     ];
     // Newer versions of Istio read the label only.
@@ -74,6 +74,17 @@ pub(super) fn annotations(
 mod tests {
     use super::super::tests::render;
     use serde_json::json;
+
+    /// `virtctl expose` computes the value from the name of the VM.
+    #[test]
+    fn a_pod_has_the_label_by_which_a_service_selects_it() {
+        for (name, expected) in
+            [("web".to_owned(), "web".to_owned()), ("a".repeat(64), format!("{}-0098ba82", "a".repeat(54)))]
+        {
+            let pod = render(json!({"metadata": {"name": name}}), json!({}), true);
+            assert_eq!(pod["metadata"]["labels"]["vmi.kubevirt.io/id"], expected);
+        }
+    }
 
     #[test]
     fn who_asks_for_the_sidecar_of_a_mesh_gets_its_label() {
