@@ -6,13 +6,14 @@
 //!  has ended, and a launcher pod of it has not                           waits: PvcInUse
 //!  has a launcher pod, or was handed over                                waits: PvcInUse
 //!  waits as well, is older (by creation time, then by uid), and
-//!  could start but for such a conflict                                   waits: PvcInUse
+//!  could start but for a conflict with one that waits                    waits: PvcInUse
 //!  waits as well, and a plan of it is being carried out                  says nothing, and is decided again when that is done
 //!  waits as well                                                         goes on, if the API server knows no launcher pod of the other
 //! ```
 //!
 //! **Guarantees.** Of VMIs that wait for one another, the oldest goes on: the order is total, so there is no
-//! cycle. An older VMI that waits for something else (a PVC, a quota, another spec) does not block any. A VMI
+//! cycle. An older VMI that waits for something else (a PVC, a quota, another spec) does not block any, nor does
+//! one that waits for a VMI that runs. A VMI
 //! whose pod is being created is not overtaken: the answer is awaited first. The phase of a VMI says nothing
 //! about QEMU, which may run until the kubelet says that its container ended.
 //! **A second look** is taken when the launcher pod runs, before the VMI is handed over to its node
@@ -31,6 +32,9 @@ use cluster_model::objects::{
 /// The reason of the condition `Synchronized`, and of the event.
 pub(super) const REASON: &str = "PvcInUse";
 
+/// The most VMIs in front of one for which it is found out whether they are held up. The next one counts as able to start.
+const MAX_HELD_UP: usize = 16;
+
 /// Result of the second look, when the launcher pod runs.
 pub(super) enum HandOver {
     /// The guest may begin if none of these launcher pods exists.
@@ -47,9 +51,13 @@ pub(super) fn rivals_for_disks(input: &VmiReconcile<'_>) -> Result<Vec<LauncherP
     let VmiReconcile { world, vmi, .. } = *input;
     let mut rivals = Vec::new();
     let mut is_unknown = false;
+    let mut held_up = 0;
     for conflict in world.disk_conflicts(vmi) {
         let other = conflict.other;
-        let is_first = is_waiting(other) && age(other) < age(vmi) && may_start(world, other);
+        let mut is_first = is_waiting(other) && age(other) < age(vmi) && may_start(world, other);
+        if is_first && held_up < MAX_HELD_UP && is_held_up(world, other) {
+            (held_up, is_first) = (held_up + 1, false);
+        }
         if is_first || may_run(world, other) {
             return Err(wait(input, REASON, &message(vmi, conflict)));
         }
@@ -124,6 +132,11 @@ fn may_start(world: &World, vmi: &VirtualMachineInstance) -> bool {
     said.is_none_or(|said| said.reason.as_deref() == Some(REASON))
         && !world.is_unread(&key_of(vmi))
         && matches!(needs::find(world, vmi), DiskNeeds::There(_))
+}
+
+/// True if a VMI that may run has a disk of this one, which waits.
+fn is_held_up(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    world.disk_conflicts(vmi).into_iter().any(|conflict| may_run(world, conflict.other))
 }
 
 /// Position of a VMI in the order of those that wait for one another.
@@ -278,6 +291,36 @@ mod tests {
             sim.settle();
             assert_eq!((why(&sim).as_deref(), sim.pod_of(&older)), (Some("PvcInUse"), None), "{reason}");
         }
+    }
+
+    /// It may wait for days, and the disk of the younger one is free.
+    #[test]
+    fn an_older_vmi_that_waits_for_one_that_runs_does_not_hold_up_a_younger_one() {
+        let mut sim = begin();
+        sim.put(Kind::PersistentVolumeClaim, claim("more"));
+        let runs = sim.put(Kind::VirtualMachineInstance, on("runs", "more"));
+        sim.boot(&runs);
+        let mut object = on("older", "disk");
+        let more = json!({"name": "more", "persistentVolumeClaim": {"claimName": "more"}});
+        object["spec"]["volumes"].as_array_mut().unwrap().push(more);
+        let older = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        sim.advance(1);
+        let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
+        let plan = crate::decide(&sim.world, &younger, sim.now);
+        let asks = |step: &Step| matches!(step, Step::RequireNoLauncherPod { .. });
+        assert!(creates_pod(&plan) && asks(&plan.steps[0]), "the server is asked first: {plan:?}");
+        sim.settle();
+        assert!(sim.pod_of(&younger).is_some() && sim.pod_of(&older).is_none());
+        // Of two disks that it waits for it gets neither before both are free.
+        sim.agent_says(&runs, "Succeeded");
+        sim.settle();
+        let pod = sim.pod_of(&runs).unwrap();
+        sim.vanish(&pod);
+        sim.settle();
+        assert_eq!(sim.pod_of(&older), None);
+        let message = sim.condition(&older, "Synchronized").unwrap().2;
+        assert!(message.contains("VMI younger"), "{message}");
     }
 
     /// The claim that the older one waited for may have come meanwhile, and its pod with it.
