@@ -10,7 +10,7 @@
 pub mod api_server;
 mod running;
 
-pub use api_server::{ApiServer, failure, json_patch};
+pub use api_server::{ApiServer, failure, json_patch, store_data_source};
 pub use running::{Running, free_address, mount};
 
 use cluster_model::plan::merge;

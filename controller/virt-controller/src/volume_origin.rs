@@ -4,9 +4,11 @@
 //! | the PVC | its volume is of its source where |
 //! |---|---|
 //! | names no source | always |
+//! | names no source, and was made to be filled by another program | never: the API server dropped the source ([`NO_SOURCE`]) |
 //! | names one of our populators | the PVC is marked as filled, or has the volume of a filled PVC in its place (`data_volume::populator`) |
 //! | names another source | the control plane did not choose it among free volumes, or a populator says on it what it holds |
 
+use api::cdi::annotations::{EXTERNAL_POPULATION, POPULATED_FOR};
 use cluster_model::objects::{PersistentVolumeClaim, World};
 use cluster_model::uploads::POD_PHASE;
 
@@ -21,9 +23,17 @@ pub(crate) enum VolumeOrigin {
     Other(String),
 }
 
+/// End of a sentence about a PVC whose source the API server dropped.
+pub(crate) const NO_SOURCE: &str = "names no source any more, so its volume is empty: Kubernetes drops a dataSource that is neither a PersistentVolumeClaim nor a \
+     VolumeSnapshot, and a dataSourceRef with a namespace. Delete it, and name the source by a dataSourceRef without a namespace; where \
+     the content is known to be right, annotate the PVC with cdi.kubevirt.io/storage.pod.phase: Succeeded";
+
 /// The origin of the volume of a PVC.
 pub(crate) fn volume_origin(world: &World, claim: &PersistentVolumeClaim) -> VolumeOrigin {
     let spec = &claim.spec;
+    if has_lost_its_source(claim) {
+        return VolumeOrigin::Other(NO_SOURCE.to_owned());
+    }
     if !claim.is_bound() {
         return VolumeOrigin::Unknown;
     }
@@ -69,7 +79,20 @@ pub(crate) fn unproven(world: &World, claim: &PersistentVolumeClaim) -> Option<S
 
 /// True if the PVC names a source, and is not marked as filled.
 fn needs_proof(claim: &PersistentVolumeClaim) -> bool {
-    (claim.spec.data_source.is_some() || claim.spec.data_source_ref.is_some()) && !claim.is_filled()
+    names_a_source(claim) && !claim.is_filled()
+}
+
+fn names_a_source(claim: &PersistentVolumeClaim) -> bool {
+    claim.spec.data_source.is_some() || claim.spec.data_source_ref.is_some()
+}
+
+/// True if the PVC was made to be filled by what its spec names, names nothing, and is not marked as filled, neither by us nor by a
+/// backup, which restores a PVC without its source.
+fn has_lost_its_source(claim: &PersistentVolumeClaim) -> bool {
+    let note = |name: &str| claim.meta.annotations.get(name);
+    let is_populated = note(EXTERNAL_POPULATION).is_some_and(|value| value == "true");
+    let is_restored = claim.meta.name.is_some() && note(POPULATED_FOR) == claim.meta.name.as_ref();
+    is_populated && !names_a_source(claim) && !claim.is_filled() && !is_restored
 }
 
 /// True if the control plane chose the volume of the PVC among free ones; `None` if the volume is not known yet, or only as it was
@@ -99,4 +122,60 @@ fn other(volume: &str, why: &str) -> VolumeOrigin {
         "was bound to the volume {volume}, {why}: delete the PVC, and keep free volumes out of its StorageClass; where the \
          content is known to be right, annotate the PVC with {POD_PHASE}: Succeeded"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Sim;
+    use cluster_model::objects::Kind;
+    use serde_json::{Value, json};
+
+    /// A VMI, an export or a clone that takes such a PVC has an empty disk.
+    #[test]
+    fn a_pvc_that_lost_its_source_is_refused_and_an_ordinary_empty_one_is_not() {
+        let populated = json!({EXTERNAL_POPULATION: "true"});
+        let with = |name: &str, value: &str| json!({EXTERNAL_POPULATION: "true", name: value});
+        let image = json!({"dataSourceRef": {"apiGroup": "example.com", "kind": "Image", "name": "a"}});
+        for (annotations, spec, is_lost) in [
+            (populated.clone(), json!({}), true),
+            (with(POD_PHASE, "Running"), json!({}), true),
+            (with(POPULATED_FOR, "other"), json!({}), true),
+            (with(POD_PHASE, "Succeeded"), json!({}), false),
+            (with(POPULATED_FOR, "disk"), json!({}), false),
+            (populated, image, false),
+            (json!({EXTERNAL_POPULATION: "false"}), json!({}), false),
+            (json!({}), json!({}), false),
+        ] {
+            for phase in ["Pending", "Bound"] {
+                let mut sim = Sim::new();
+                let meta = json!({"namespace": "n", "name": "disk", "annotations": annotations});
+                let claim = json!({"metadata": meta, "spec": spec, "status": {"phase": phase}});
+                sim.put(Kind::PersistentVolumeClaim, claim);
+                let origin = volume_origin(&sim.world, sim.world.pvcs.get("n", "disk").unwrap());
+                let is_refused = origin == VolumeOrigin::Other(NO_SOURCE.to_owned());
+                assert_eq!(is_refused, is_lost, "{annotations} {spec} {phase}: {origin:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_vmi_starts_on_a_pvc_that_lost_its_source() {
+        for (annotations, starts) in [(json!({EXTERNAL_POPULATION: "true"}), false), (json!({}), true)] {
+            let mut sim = Sim::new();
+            let meta = json!({"namespace": "n", "name": "disk", "annotations": annotations});
+            let claim: Value = json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}});
+            sim.put(Kind::PersistentVolumeClaim, claim);
+            let mut vmi = crate::sim::vmi("web");
+            vmi["spec"]["volumes"] =
+                json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+            let vmi = sim.put(Kind::VirtualMachineInstance, vmi);
+            sim.settle();
+            assert_eq!(sim.pod_of(&vmi).is_some(), starts, "{annotations}");
+            if !starts {
+                let message = sim.condition(&vmi, "DataVolumesReady").unwrap().2;
+                assert!(message.starts_with("PVC n/disk names no source any more"), "{message}");
+            }
+        }
+    }
 }

@@ -84,6 +84,30 @@ object! {
     }
 }
 
+/// API group of VolumeSnapshots.
+const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
+
+impl DataReference {
+    /// True if both name one object. An API group or a namespace that is empty is none.
+    pub fn names_the_same(&self, other: &DataReference) -> bool {
+        let whole = |one: &DataReference| {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            (text(&one.api_group), one.kind.clone(), one.name.clone(), text(&one.namespace))
+        };
+        whole(self) == whole(other)
+    }
+
+    /// True if the API server keeps the reference as the `dataSource` of a PVC that has no `dataSourceRef`: a PVC of the core group, or
+    /// a VolumeSnapshot. Any other one it drops without a word (`EnforceDataSourceBackwardsCompatibility`).
+    pub fn is_kept_as_data_source(&self) -> bool {
+        match self.api_group.as_deref().unwrap_or_default() {
+            "" => self.kind == "PersistentVolumeClaim",
+            SNAPSHOT_GROUP => self.kind == "VolumeSnapshot",
+            _ => false,
+        }
+    }
+}
+
 impl ClaimSpec {
     /// True if the volume is a block device, not a file system.
     pub fn is_block(&self) -> bool {

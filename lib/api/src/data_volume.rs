@@ -2,6 +2,7 @@
 
 use crate::claim::{ClaimResources, ClaimSpec, DataReference};
 use crate::condition::{CheckTime, ConditionKind};
+use crate::fault::{Fault, Reason};
 use crate::meta::{Empty, LabelSelector, ObjectMeta};
 use crate::quantity::Quantity;
 use crate::{object, string_enum};
@@ -99,16 +100,29 @@ impl Spec {
         of_claim.or_else(of_storage)
     }
 
+    /// `dataSource` and `dataSourceRef` of the PVC.
+    pub fn data_references(&self) -> [Option<&DataReference>; 2] {
+        let of_pvc = self.pvc.as_ref().map(|pvc| [&pvc.data_source, &pvc.data_source_ref]);
+        let of_storage = || self.storage.as_ref().map(|pvc| [&pvc.data_source, &pvc.data_source_ref]);
+        of_pvc.or_else(of_storage).map_or([None, None], |both| both.map(Option::as_ref))
+    }
+
     /// True if the PVC names its own source by `dataSource` or `dataSourceRef`, and the DataVolume has no
     /// source.
     pub fn is_populated_externally(&self) -> bool {
-        let of_pvc =
-            self.pvc.as_ref().is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some());
-        let of_storage = self
-            .storage
-            .as_ref()
-            .is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some());
-        self.source.is_none() && self.source_ref.is_none() && (of_pvc || of_storage)
+        let names_its_own = self.data_references().iter().any(Option::is_some);
+        self.source.is_none() && self.source_ref.is_none() && names_its_own
+    }
+
+    /// Fault of a `dataSource` that the API server drops from the PVC without a word, in the spec at the path `at`. The PVC would get
+    /// an empty volume.
+    pub fn dropped_data_source(&self, at: &str) -> Option<Fault> {
+        let [Some(source), None] = self.data_references() else { return None };
+        let part = if self.pvc.is_some() { "pvc" } else { "storage" };
+        let what = "Kubernetes drops a dataSource that is neither a PersistentVolumeClaim without apiGroup nor a VolumeSnapshot of \
+                    snapshot.storage.k8s.io, and the disk would be empty: name the object by dataSourceRef";
+        let fault = Fault::new(format!("{at}.{part}.dataSource"), Reason::NotSupported, what);
+        (!source.is_kept_as_data_source()).then_some(fault)
     }
 
     /// The field that reads from another namespace without a permission check, and that namespace: a

@@ -1,6 +1,7 @@
 //! Objects by their paths, the versions and uids that they get, and the rules of a write.
 
 use super::answer::{Answer, conflict, created, not_found, ok, refusal};
+use super::data_source::store_data_source;
 use super::json_patch::json_patch;
 use super::request::{PatchForm, Place, Request, Selection};
 use cluster_model::objects::Kind;
@@ -165,6 +166,9 @@ impl Etcd {
             return refusal(StatusCode::CONFLICT, "AlreadyExists", &format!("{path} already exists"));
         }
         name(&mut object, &Place { name: Some(name_of), ..place.clone() });
+        if place.kind == Kind::PersistentVolumeClaim {
+            store_data_source(&mut object);
+        }
         let object = if request.is_dry() { object } else { self.put(&path, object) };
         created(&object)
     }

@@ -14,6 +14,7 @@
 //! then. It updates no object by PUT, since no program of ours does.
 
 mod answer;
+mod data_source;
 mod dispatch;
 mod etcd;
 mod faults;
@@ -24,6 +25,7 @@ mod review;
 mod watch;
 
 pub use answer::failure;
+pub use data_source::store_data_source;
 pub use etcd::Stored;
 pub use json_patch::json_patch;
 pub use request::Request;

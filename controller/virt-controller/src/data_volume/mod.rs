@@ -158,11 +158,14 @@ fn reconcile<'a>(request: &Request<'a>) -> (Outcome, Option<Cloned<'a>>) {
         let populated = clone::follow_population(request, claim, request.phase.clone());
         return and_no_clone(Outcome::default().bound_condition(claim).and(populated));
     }
-    if !request.is_populated_externally() {
-        let faults = api::job::check_in_cluster(&request.volume);
-        if !faults.is_empty() {
-            return and_no_clone(refuse_spec(request, &faults));
-        }
+    let faults = match (request.is_populated_externally(), request.claim) {
+        (false, _) => api::job::check_in_cluster(&request.volume),
+        (true, None) => external::faults(request),
+        // It is compared with what was asked for, and may be marked as filled.
+        (true, Some(_)) => Vec::new(),
+    };
+    if !faults.is_empty() {
+        return and_no_clone(refuse_spec(request, &faults));
     }
     let (found, clone) = clone::resolve(request);
     match clone {

@@ -132,11 +132,12 @@ impl Server for SimServer<'_> {
             if key.kind == Kind::Pod && sim.wire.full {
                 return Err(error(ErrorKind::Refused, key, "exceeded quota"));
             }
-            let object = if key.kind == Kind::VirtualMachineInstance {
-                admitted(object.clone())
-            } else {
-                object.clone()
-            };
+            let mut object = object.clone();
+            match key.kind {
+                Kind::VirtualMachineInstance => object = admitted(object),
+                Kind::PersistentVolumeClaim => kit::store_data_source(&mut object),
+                _ => {}
+            }
             sim.put(key.kind, object);
             Ok(sim.get(key).clone())
         })

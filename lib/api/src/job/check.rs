@@ -31,7 +31,9 @@ fn faults(volume: &DataVolume, has_claims: bool) -> Vec<Fault> {
             faults.push(Fault::new("spec.source", Reason::Required, "a DataVolume needs a source"));
         }
     }
-    if (spec.source.is_some() || spec.source_ref.is_some()) && is_populated_externally(volume) {
+    if (spec.source.is_some() || spec.source_ref.is_some())
+        && spec.data_references().iter().any(Option::is_some)
+    {
         let what = "External population is incompatible with Source and SourceRef";
         faults.push(Fault::new("spec.source", Reason::Invalid, what));
     }
@@ -56,13 +58,6 @@ fn faults(volume: &DataVolume, has_claims: bool) -> Vec<Fault> {
         faults.push(Fault::not_yet("spec.finalCheckpoint"));
     }
     faults
-}
-
-/// True if the PVC names its own source.
-fn is_populated_externally(volume: &DataVolume) -> bool {
-    let (pvc, storage) = (volume.spec.pvc.as_ref(), volume.spec.storage.as_ref());
-    pvc.is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some())
-        || storage.is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some())
 }
 
 /// Checks that names of other objects are valid: they become file names and parts of a pod.

@@ -66,15 +66,7 @@ fn access_modes(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
 
 /// True if the PVC itself names its source.
 pub(super) fn is_filled_otherwise(spec: &Spec) -> bool {
-    let [source, reference] = references(spec);
-    source.is_some() || reference.is_some()
-}
-
-/// `dataSource` and `dataSourceRef` of the PVC.
-fn references(spec: &Spec) -> [Option<&DataReference>; 2] {
-    let of_pvc = spec.pvc.as_ref().map(|pvc| [&pvc.data_source, &pvc.data_source_ref]);
-    let of_storage = || spec.storage.as_ref().map(|pvc| [&pvc.data_source, &pvc.data_source_ref]);
-    of_pvc.or_else(of_storage).map_or([None, None], |both| both.map(Option::as_ref))
+    spec.data_references().iter().any(Option::is_some)
 }
 
 /// Validates a PVC with its own source.
@@ -84,7 +76,7 @@ pub(super) fn check_population(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> 
         let message = "External population is incompatible with Source and SourceRef";
         faults.extend(wrong(format!("{at}.source"), message));
     }
-    let [source, reference] = references(spec);
+    let [source, reference] = spec.data_references();
     let named =
         |one: &DataReference| (one.api_group.clone().unwrap_or_default(), one.kind.clone(), one.name.clone());
     if let (Some(source), Some(reference)) = (source, reference)
@@ -98,6 +90,10 @@ pub(super) fn check_population(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> 
         if let Some(one) = one {
             complete(one, &format!("{at}.{field}"), noun, &mut faults);
         }
+    }
+    // Upstream accepts it, and its DataVolume waits for ever.
+    if faults.is_empty() {
+        faults.extend(spec.dropped_data_source(at));
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }

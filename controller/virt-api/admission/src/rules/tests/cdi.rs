@@ -104,6 +104,16 @@ fn every_source_of_a_data_volume_that_is_or_will_be_served_is_accepted() {
                 "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "a"},
             },
         }),
+        json!({"storage": {
+            "resources": {"requests": {"storage": "1Gi"}},
+            "dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "a"},
+        }}),
+        // Kubernetes keeps it beside the same dataSourceRef.
+        json!({"storage": {
+            "resources": {"requests": {"storage": "1Gi"}},
+            "dataSource": {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "a"},
+            "dataSourceRef": {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "a"},
+        }}),
         json!({"source": {"upload": {}}, "contentType": "archive", "storage": {"resources": {"requests": {"storage": "1Gi"}}}}),
     ] {
         accepts(VOLUME, &request(None, &object("DataVolume", &spec)));
