@@ -327,7 +327,7 @@ fn try_create_pod(target: &Target<'_, '_>) -> Outcome {
         // The disk was written, and the status was not. A complete disk is not written again.
         return complete(request, claim, None, &Report::default());
     }
-    if let Some(stop) = wait_for_readers(request, claim) {
+    if let Some(stop) = wait_for_readers(request, claim).or_else(|| wait_for_writer(request, claim)) {
         return clone::stop_outcome(request, stop);
     }
     if let Some(outcome) = grow::awaits_growth(request, claim) {
@@ -406,7 +406,12 @@ fn try_create_pod(target: &Target<'_, '_>) -> Outcome {
         span.map(|span| upload::create_secret_and_service(claim, &span, &request.world.facts.namespace));
     let mut create = Plan::default();
     create.create(Key::new(Kind::Pod, claim.meta.namespace.clone().unwrap_or_default(), pod_name), object);
-    outcome.and(scheduled(request, claim)).after_status(reach.unwrap_or_default()).after_status(create)
+    // The mark of a disk that is not whole comes before whatever may write to it.
+    outcome
+        .and(scheduled(request, claim))
+        .and(note_import(request, claim, "Pending"))
+        .after_status(reach.unwrap_or_default())
+        .after_status(create)
 }
 
 /// A clone of another target reads the PVC: nothing is written to it meanwhile.
@@ -425,6 +430,17 @@ fn wait_for_readers(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Opt
             claim_name(clone)
         )
     };
+    Some(clone::Stop::Waits(clone::IN_USE, message))
+}
+
+/// A pod of another work writes to the PVC, which has one writer at a time.
+fn wait_for_writer(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
+    let pod = request.world.worker_of(claim).filter(|pod| !pod.has_ended())?;
+    let message = format!(
+        "pod {} writes to PVC {}: no other pod writes to it until that has ended",
+        pod.meta.name.as_deref().unwrap_or_default(),
+        claim_name(claim)
+    );
     Some(clone::Stop::Waits(clone::IN_USE, message))
 }
 

@@ -577,3 +577,15 @@ fn a_volume_has_its_own_policy_again_also_when_the_kubevirt_object_is_gone() {
     assert_eq!(own["spec"]["persistentVolumeReclaimPolicy"], "Delete");
     assert!(own["metadata"]["annotations"]["cdi.kubevirt.io/storage.populator.reclaimPolicy"].is_null());
 }
+
+/// Whoever may annotate PVCs may make an upload of it, which would write to the same disk.
+#[test]
+fn a_pvc_that_is_imported_takes_no_upload_beside() {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    super::upload_tests::authorities(&mut sim);
+    let prime = prime(&sim);
+    sim.change(&prime, json!({"metadata": {"annotations": {cluster_model::uploads::TARGET: ""}}}));
+    is_bound(&mut sim);
+    let workers: Vec<Key> = sim.keys(Kind::Pod);
+    assert_eq!(workers, [pod(&sim)]);
+}

@@ -50,13 +50,14 @@ pub(super) fn requests<'a>(
         volume.is_some_and(|volume| adopt::reason(world, volume, claim).is_some())
     };
     let of_volume = volume.map(|volume| Request::of_volume(world, volume, now));
-    let uploaded = claim
-        .filter(|claim| claim.is_upload_target() && !is_adopted(claim))
-        .map(|claim| Request::of_claim(world, claim, standalone_claim::uploaded(claim), Work::Upload, now));
     let populated = claim.and_then(|claim| {
         let volume = populator::volume_of_prime(world, claim)?;
         Some(Request::of_claim(world, claim, volume, Work::Import, now))
     });
+    // Anybody may annotate a PVC as the target of an upload: one that has another source has one request.
+    let uploaded = claim
+        .filter(|claim| populated.is_none() && claim.is_upload_target() && !is_adopted(claim))
+        .map(|claim| Request::of_claim(world, claim, standalone_claim::uploaded(claim), Work::Upload, now));
     of_volume.into_iter().chain(uploaded).chain(populated).collect()
 }
 

@@ -493,3 +493,24 @@ fn why_something_cannot_be_made_is_said_until_it_is_made() {
         assert_eq!(said(&sim, "Running").1, "Pending");
     }
 }
+
+/// The pod may run and end while virt-controller is away, and the DataVolume may be deleted with `--cascade=orphan` then.
+#[test]
+fn a_pvc_is_marked_as_not_whole_before_its_pod_is_made() {
+    let mut sim = Sim::new();
+    class(&mut sim, "Immediate");
+    sim.put(Kind::DataVolume, with(http()));
+    sim.settle();
+    bound(&mut sim);
+    let mut plan = crate::decide(&sim.world, &disk(), sim.now);
+    let is_pod = |step: &Step| matches!(step, Step::Create { key, .. } if *key == pod());
+    let at = plan.steps.iter().position(is_pod).expect("its pod is made");
+    // Whoever carries it out is killed before the pod is made.
+    plan.steps.truncate(at);
+    sim.apply(plan);
+    assert_eq!(sim.get(&claim())["metadata"]["annotations"]["cdi.kubevirt.io/storage.pod.phase"], "Pending");
+    let why = sim.world.pvcs.get("n", "disk").unwrap().not_whole();
+    assert!(why.is_some_and(|why| why.contains("is \"Pending\"")));
+    sim.settle();
+    assert!(sim.objects.contains_key(&pod()));
+}

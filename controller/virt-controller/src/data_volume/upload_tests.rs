@@ -526,3 +526,24 @@ fn breaks(sim: &mut Sim, requests: u8, is_done: bool) {
     drop(crate::sim::door::carry_out(sim, plan));
     sim.wire.breaks = None;
 }
+
+/// Two pods that write to one disk leave a mixture of both.
+#[test]
+fn no_upload_begins_while_an_importer_pod_writes() {
+    let mut sim = cluster("Immediate");
+    let disk = sim.put(Kind::PersistentVolumeClaim, alone(json!({})));
+    let owner = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "disk",
+        "uid": sim.uid(&disk), "controller": true});
+    let labels = json!({"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "importer"});
+    let meta =
+        json!({"namespace": "n", "name": "importer-disk", "labels": labels, "ownerReferences": [owner]});
+    let importer = sim.put(Kind::Pod, json!({"metadata": meta, "status": {"phase": "Running"}}));
+    bound(&mut sim);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&key(Kind::Pod)));
+    let message = note(&sim, "condition.running.message");
+    assert!(message.starts_with("pod importer-disk writes to PVC disk"), "{message}");
+    sim.change(&importer, json!({"status": {"phase": "Failed"}}));
+    sim.settle();
+    assert!(sim.objects.contains_key(&key(Kind::Pod)), "it has ended");
+}
