@@ -244,7 +244,7 @@ mod tests {
             (Errno::NOENT, false),
             (Errno::ACCESS, false),
         ] {
-            let fault = of_start(&Error::io("cannot start the process that converts", errno.into()));
+            let fault = of_start(&Error::io("cannot start the process that converts", errno));
             assert_eq!((fault.may_retry, fault.reason.as_str()), (may_retry, FAILED), "{errno:?}");
             assert!(fault.message.starts_with("cannot start the process that converts"), "{}", fault.message);
         }
