@@ -23,7 +23,7 @@
 mod frame;
 mod resume;
 
-pub(crate) use resume::NO_MARK;
+pub(crate) use resume::{NO_MARK, begin_anew};
 pub use resume::{Mode, Resume, decide_resume};
 
 use crate::filter::Boundary;
@@ -114,6 +114,15 @@ pub enum Position {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         image: Option<Tables>,
     },
+}
+
+impl Position {
+    /// Guest offset up to which the disk is complete.
+    pub(crate) fn guest(&self) -> u64 {
+        match self {
+            Position::Table { window: guest, .. } | Position::Stream { guest, .. } => *guest,
+        }
+    }
 }
 
 /// [`disk_format::StreamPosition`] in its stored form.

@@ -43,29 +43,29 @@ pub fn decide_resume(before: &Before, now: &Conversion, mode: Mode, doubt: Optio
             return Resume::Refuse("no earlier run left a .partial file and a journal".to_owned());
         }
         Before::Nothing => return Resume::Anew(None),
-        Before::Useless(why) => return anew(mode, why.clone()),
+        Before::Useless(why) => return begin_anew(mode, why.clone()),
         Before::Run(then, mark) => (then, mark),
     };
     if then.owner != now.owner {
-        return anew(mode, "the earlier run was for another owner of this place".to_owned());
+        return begin_anew(mode, "the earlier run was for another owner of this place".to_owned());
     }
     // Another source is reported before other options: it is the larger mistake.
     if let Err(why) = same_name(then, now, mode) {
-        return anew(mode, why);
+        return begin_anew(mode, why);
     }
     if then.plan != now.plan {
-        return anew(
+        return begin_anew(
             mode,
             "the earlier run was started with other options or for another target size".to_owned(),
         );
     }
     if let Err(why) = same_bytes(then, now, mode) {
-        return anew(mode, why);
+        return begin_anew(mode, why);
     }
     match (mark, doubt) {
         (Some(_), Some(why)) if mode != Mode::Always => Resume::Anew(Some(why.to_owned())),
         (Some(mark), _) => Resume::Go(mark.clone()),
-        (None, _) => anew(mode, NO_MARK.to_owned()),
+        (None, _) => begin_anew(mode, NO_MARK.to_owned()),
     }
 }
 
@@ -122,7 +122,8 @@ fn without_query(shown: &str) -> &str {
     shown.strip_suffix("?…").unwrap_or(shown)
 }
 
-fn anew(mode: Mode, why: String) -> Resume {
+/// Drops the earlier run for this reason, or refuses to if the user demands to continue it.
+pub(crate) fn begin_anew(mode: Mode, why: String) -> Resume {
     if mode == Mode::Always { Resume::Refuse(why) } else { Resume::Anew(Some(why)) }
 }
 

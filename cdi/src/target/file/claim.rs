@@ -2,7 +2,7 @@
 //! the first byte is fetched, so that an unwritable target fails at once.
 
 use super::{FileOptions, FileTarget, Names, OPEN_END, Zeros, reserve};
-use crate::journal::{self, Before, Conversion, Journal, Mark, Mode, Resume, decide_resume};
+use crate::journal::{self, Before, Conversion, Journal, Mark, Mode, Resume, begin_anew, decide_resume};
 use crate::size::Human;
 use crate::target::disk::{Claimed, Folder, ForeignFile, Handle, Replaced};
 use crate::target::real_folder::RealFolder;
@@ -86,7 +86,8 @@ impl Claim {
             Journal::read(&*self.folder, &self.names.journal, &partial)?
         };
         let doubt = self.file.doubt().map_err(|e| self.failed("cannot examine", e))?;
-        match decide_resume(&before, job, mode, doubt.as_deref()) {
+        let decision = decide_resume(&before, job, mode, doubt.as_deref());
+        match self.check_length(decision, options.size, mode)? {
             Resume::Go(mark) => {
                 // Data behind the mark is written again, and must not meet pages that an earlier run could
                 // not write.
@@ -115,6 +116,19 @@ impl Claim {
                 Err(Error::new(ErrorKind::Usage, what))
             }
         }
+    }
+
+    /// Gives up a mark whose bytes were cut off since. A file of known size has all of it before its first mark, and any
+    /// other file reaches the mark.
+    fn check_length(&self, decision: Resume, size: Option<u64>, mode: Mode) -> Result<Resume> {
+        let Resume::Go(mark) = decision else { return Ok(decision) };
+        let len = self.file.len().map_err(|e| self.failed("cannot examine", e))?;
+        let least = size.unwrap_or_else(|| mark.position.guest());
+        if len >= least {
+            return Ok(Resume::Go(mark));
+        }
+        let why = format!("its .partial has {len} bytes, and had at least {least} at the last mark");
+        Ok(begin_anew(mode, why))
     }
 
     /// Starts anew, without a journal.

@@ -378,6 +378,43 @@ fn another_job_starts_anew_and_says_why() {
     assert_eq!(names(folder.path()), [""; 0]);
 }
 
+/// `: > disk.img.partial` keeps the inode that the journal names.
+#[test]
+fn a_partial_that_was_cut_is_begun_anew() {
+    let mark =
+        |guest| Mark { position: Position::Table { window: guest, done: 0 }, written: 4096, sum: None };
+    // A file of known size is cut below it, another one below its mark.
+    for (options, len, goes_on) in [
+        (sized(64 << 10), 0, false),
+        (sized(64 << 10), (64 << 10) - 1, false),
+        (sized(64 << 10), 64 << 10, true),
+        (FileOptions::default(), 0, false),
+        (FileOptions::default(), 8191, false),
+        (FileOptions::default(), 8192, true),
+    ] {
+        let folder = folder();
+        let path = folder.path().join("disk.img");
+        let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
+        started.target.write(0, &[1; 4096]).unwrap();
+        started.target.zero(4096, 4096).unwrap();
+        started.journal.mark(&started.target, &mark(8192)).unwrap();
+        let partial = started.target.partial();
+        drop((started.target, started.journal));
+        File::options().write(true).open(&partial).unwrap().set_len(len).unwrap();
+        if !goes_on {
+            let e = Claim::take(&path, Mode::Always).unwrap().start(options, &job(), Mode::Always);
+            let e = e.err().unwrap();
+            assert_eq!(e.kind(), ErrorKind::Usage, "{len}: {e}");
+            assert!(e.to_string().contains(&format!("its .partial has {len} bytes")), "{e}");
+            assert_eq!(fs::metadata(&partial).unwrap().len(), len, "a refusal keeps it");
+        }
+        let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Auto).unwrap();
+        assert_eq!(started.mark.is_some(), goes_on, "{options:?}, {len}");
+        let why = started.anew.unwrap_or_default();
+        assert_eq!(why.contains("at the last mark"), !goes_on, "{why}");
+    }
+}
+
 #[test]
 fn a_damaged_journal_is_never_followed() {
     let folder = folder();
