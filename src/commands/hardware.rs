@@ -5,7 +5,9 @@ use crate::error::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::meaning::{Meaning, Role, Surroundings, expand, home, not_a_volume};
 use local_vm::from_image::{Account, Drive, Loader, VmFlags, name_from};
+use local_vm::host_disks;
 use local_vm::path::absolute;
+use local_vm::place::Home;
 use local_vm::resolve::image::{Images, Policy, format_of};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +28,11 @@ pub(crate) struct HardwareArgs {
     /// deleted with the VM), or an image
     #[arg(long = "disk", value_name = "DISK")]
     disks: Vec<String>,
+
+    /// File that is a raw disk, SRC or of --disk, whatever its guest wrote in
+    /// front; the file stays known as one (repeatable)
+    #[arg(long = "raw", value_name = "FILE")]
+    raws: Vec<PathBuf>,
 
     /// Additional CD-ROM: an ISO file
     #[arg(long = "cdrom", value_name = "ISO")]
@@ -72,6 +79,7 @@ impl HardwareArgs {
             ("--cpus", self.cpus.is_some()),
             ("--memory", self.memory.is_some()),
             ("--disk", !self.disks.is_empty()),
+            ("--raw", !self.raws.is_empty()),
             ("--cdrom", !self.cdroms.is_empty()),
             ("--cloud-init", self.cloud_init.is_some()),
             ("--user", self.user.is_some()),
@@ -83,6 +91,10 @@ impl HardwareArgs {
             ("--no-network", self.no_network),
         ];
         match used.iter().find(|(_, used)| *used) {
+            Some(("--raw", _)) => {
+                let hint = "'coracle run FILE --raw FILE' notes it for every VM, also for one of a manifest";
+                Err(Error::new(ErrorKind::Usage, "--raw is for disks and images").with_hint(hint))
+            }
             Some((flag, _)) => {
                 let what = format!("{flag} is for disks and images; write it into the manifest");
                 Err(Error::new(ErrorKind::Usage, what))
@@ -113,6 +125,7 @@ impl HardwareArgs {
         for disk in &self.disks {
             flags.drives.push(further(disk, &*args.places.open())?);
         }
+        self.note_raws(&flags.drives, &images.home)?;
         for cdrom in &self.cdroms {
             flags.drives.push(Drive::Cdrom(existing(cdrom)?));
         }
@@ -135,8 +148,9 @@ impl HardwareArgs {
             }
             Meaning::File(path) => {
                 let path = existing(&path)?;
-                let is_iso = path.is_file() && format_of(&path)? == disk_format::Format::Iso;
-                flags.drives.push(if is_iso { Drive::Cdrom(path) } else { Drive::File(path, None) });
+                let is_raw = self.raws()?.iter().any(|raw| is_same_file(raw, &path));
+                let drive = if is_raw { Drive::File(path, None) } else { drive_of(path, &images.home)? };
+                flags.drives.push(drive);
                 return Ok(false);
             }
             Meaning::Volume(volume) => return Err(not_a_volume(&volume).into()),
@@ -167,6 +181,24 @@ impl HardwareArgs {
         Ok(true)
     }
 
+    /// The files of `--raw`.
+    fn raws(&self) -> Result<Vec<PathBuf>> {
+        self.raws.iter().map(|raw| existing(raw)).collect()
+    }
+
+    /// Notes which disks are raw by the user's word.
+    fn note_raws(&self, drives: &[Drive], home: &Home) -> Result<()> {
+        let raws = self.raws()?;
+        let is_disk = |raw: &PathBuf| {
+            drives.iter().any(|drive| matches!(drive, Drive::File(path, _) if is_same_file(raw, path)))
+        };
+        if let Some(raw) = raws.iter().find(|raw| !is_disk(raw)) {
+            let what = format!("--raw {} is not a disk of this VM", raw.display());
+            return Err(Error::new(ErrorKind::Usage, what).with_hint("name it as SRC or by --disk, too"));
+        }
+        raws.iter().try_for_each(|raw| host_disks::note_raw(home, raw)).map_err(Error::from)
+    }
+
     fn user_data(&self) -> Result<Option<String>> {
         if let Some(path) = &self.cloud_init {
             let read = std::fs::read_to_string(full(path)?);
@@ -185,6 +217,20 @@ impl HardwareArgs {
         let account = Account { user: self.user.clone(), password, keys };
         Ok((!account.is_empty()).then(|| account.user_data()))
     }
+}
+
+/// The first drive of a VM that boots from a file: an ISO image is a CD-ROM, unless it is a raw disk whose guest wrote it.
+fn drive_of(path: PathBuf, home: &Home) -> Result<Drive> {
+    // A record that cannot be read does not forbid an ISO, which is only read.
+    let is_iso = path.is_file()
+        && !host_disks::is_known_raw(home, &path, &mut None)?
+        && format_of(&path)? == disk_format::Format::Iso;
+    Ok(if is_iso { Drive::Cdrom(path) } else { Drive::File(path, None) })
+}
+
+/// True if both paths lead to one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// A disk of `--disk`: without a scheme a path, or a size.
@@ -252,5 +298,49 @@ fn existing(path: &Path) -> Result<PathBuf> {
     match path.exists() {
         true => Ok(absolute(path)?),
         false => Err(Error::new(ErrorKind::NotFound, format!("file {} not found", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home(folder: &Path) -> Home {
+        Home::from_env(Some(folder.join("h")), |_| None).unwrap()
+    }
+
+    /// A file that begins as an ISO image does.
+    fn iso(folder: &Path) -> PathBuf {
+        let path = folder.join("i.img");
+        let mut bytes = vec![0; 64 << 10];
+        bytes[(32 << 10) + 1..][..5].copy_from_slice(b"CD001");
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Its guest wrote the mark of an ISO image, and would have had a CD-ROM that it cannot write to.
+    #[test]
+    fn a_raw_disk_is_no_cdrom_whatever_its_guest_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, path) = (home(folder.path()), iso(folder.path()));
+        assert_eq!(drive_of(path.clone(), &home).unwrap(), Drive::Cdrom(path.clone()));
+        host_disks::note_raw(&home, &path).unwrap();
+        assert_eq!(drive_of(path.clone(), &home).unwrap(), Drive::File(path, None));
+    }
+
+    #[test]
+    fn a_disk_is_raw_by_the_word_of_its_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, path) = (home(folder.path()), iso(folder.path()));
+        let link = folder.path().join("link.img");
+        std::os::unix::fs::symlink("i.img", &link).unwrap();
+        let args = HardwareArgs { raws: vec![link], ..HardwareArgs::default() };
+        let e = args.note_raws(&[Drive::Cdrom(path.clone())], &home).unwrap_err();
+        assert!(e.kind() == ErrorKind::Usage && e.to_string().contains("is not a disk of this VM"), "{e}");
+        assert!(!host_disks::is_known_raw(&home, &path, &mut None).unwrap());
+        args.note_raws(&[Drive::File(path.clone(), None)], &home).unwrap();
+        assert!(host_disks::is_known_raw(&home, &path, &mut None).unwrap());
+        let e = args.check_unused().unwrap_err();
+        assert!(e.to_string().contains("--raw"), "{e}");
     }
 }

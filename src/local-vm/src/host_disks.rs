@@ -1,25 +1,36 @@
 //! Formats of the user's disk files (hostDisks), kept for a file and not for its path.
 //!
 //! ```text
-//!  at the last start    now                                  format
-//!  raw                  the same file, of the same size      raw, whatever its first bytes are: they may be its guest's
-//!  raw                  another file, or of another size     raw, unless it begins as a qcow2 image: that is refused
-//!  qcow2                a file                               by its first bytes, which a guest of a qcow2 cannot write
+//!  what the records know of the very file               its format
+//!  a raw disk of this size                              raw, whatever its first bytes are: they may be its guest's
+//!  a raw disk of another size                           raw, unless it begins as a qcow2 image: that is refused
+//!  a VM without a record of its file had it at its      refused if it begins as a qcow2 image; else as nothing
+//!  path as a raw disk
+//!  a qcow2 image                                        by its first bytes, which a guest of a qcow2 cannot write
+//!  nothing, at the path of a raw disk of this VM        raw, unless it begins as a qcow2 image: that is refused
+//!  nothing                                              by its first bytes
 //! ```
 //!
-//! A raw disk that became a qcow2 is refused even under a new inode: a copy of a disk has the bytes of its guest, too, and some
-//! network file systems number their files anew. `coracle run`, where the user names the file, takes it.
+//! A file in a CD-ROM is only read, and counts as nothing. All records count, and the list of the raw disks of VMs that are gone (`raw_disks`): for `run`, `start` and `restart`.
 //!
-//! A guest changes neither the size of a raw file nor its inode and time of birth. A file that was written over in place
-//! (`cp`, `qemu-img convert`) keeps both, and is noticed by its size.
+//! A raw disk that became a qcow2 is refused by `start` even under a new inode: a copy of a disk has the bytes of its guest,
+//! too, and some network file systems number their files anew. `coracle run`, where the user names the file, takes it.
+//!
+//! A guest changes neither the inode of a raw file nor its time of birth, and its size only within the last sector. A file
+//! that was written over in place (`cp`, `qemu-img convert`) keeps both, and is noticed by its size. The user's word that it
+//! is a raw disk (`--raw`) is noted in that list.
+//!
+//! `start` makes no disk: one that is missing lies on storage that is away, and an empty disk in its place would be the wrong
+//! one.
 
-use crate::error::{Error, Result};
-use crate::host_file::{HostDisk, HostDisks, HostFile, files};
+use crate::error::{Error, ErrorKind, Result};
+use crate::host_file::{HostDisk, HostDisks, HostFile, begins_as_qcow2, files, paths, unclear};
 use crate::place::Home;
-use crate::raw_disks;
+use crate::raw_disks::{self, RawDisk};
 use crate::record::{Record, Vm};
 use api::launcher::{Format, Source};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The hostDisks of a record, whose files were `files` before their formats were told.
@@ -45,42 +56,153 @@ pub fn add_made(record: &mut Record) -> Result<bool> {
     Ok(any)
 }
 
-/// Tells the formats of a record's hostDisks again, before its VM starts again.
-pub fn refresh(record: &mut Record, judge: impl Fn(&Path) -> Result<Format>) -> Result<()> {
+/// Tells the formats of a record's hostDisks again, before its VM starts again. After an error the record is as it was.
+pub fn refresh(home: &Home, record: &mut Record, judge: impl Fn(&Path) -> Result<Format>) -> Result<()> {
     let mut now = HostDisks::new();
-    for (volume, (path, file)) in files(&record.sync.vmi)? {
-        let source = record.sync.resolved.volumes.get_mut(&volume);
-        let format = match (record.host_disks.get(&volume), &source) {
-            (Some(known), _) => known.format_of(&path, &file, &judge)?,
-            // A record of an earlier version says nothing about the file.
-            (None, Some(Source::File { format, .. })) => *format,
-            // The launcher made it, or makes it now.
-            (None, _) => Format::Raw,
+    for (volume, path) in paths(&record.sync.vmi) {
+        let known = record.host_disks.get(volume);
+        let source = record.sync.resolved.volumes.get(volume);
+        let Some(file) = HostFile::find(&path)? else {
+            check_absent(&path, known, source)?;
+            continue;
         };
-        if let Some(Source::File { format: told, .. }) = source {
-            *told = format;
-        }
-        now.insert(volume, HostDisk { file, format });
+        let format = match (known, source) {
+            (Some(known), _) if known.file.is_same(&file) => known_again(home, known, &path, &file, &judge)?,
+            (Some(HostDisk { format: Format::Raw, .. }), _) => in_place_of_raw(home, &path, known)?,
+            (_, Some(Source::File { format: Format::Qcow2, .. })) => {
+                format_of_host_disk(home, &path, &judge)?
+            }
+            // An earlier version recorded no file, and an interrupted start not the one that its launcher made, which is raw.
+            (_, _) => in_place_of_raw(home, &path, None)?,
+        };
+        now.insert(volume.to_owned(), HostDisk { file, format });
     }
-    record.host_disks = now;
+    for (volume, disk) in &now {
+        if let Some(Source::File { format, .. }) = record.sync.resolved.volumes.get_mut(volume) {
+            *format = disk.format;
+        }
+    }
+    record.host_disks.extend(now);
     Ok(())
 }
 
-/// True if a VM has used the very file at this path as a raw disk. `unreadable` gets the first record that cannot be read.
+/// Format of a disk file of the user. `judge` tells it by the first bytes where no record knows the file.
+pub fn format_of_host_disk(
+    home: &Home,
+    path: &Path,
+    judge: impl FnOnce(&Path) -> Result<Format>,
+) -> Result<Format> {
+    let mut unreadable = None;
+    if is_known_raw(home, path, &mut unreadable)? {
+        return Ok(Format::Raw);
+    }
+    match (judge(path)?, unreadable) {
+        (Format::Qcow2, Some(e)) => Err(e),
+        (format, _) => Ok(format),
+    }
+}
+
+/// True if a VM has used the very file at this path as a raw disk. An error if it may be one, and begins as a qcow2 image.
+/// `unreadable` gets the first record that cannot be read.
 pub fn is_known_raw(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<bool> {
     let Some(now) = HostFile::find(path)? else { return Ok(false) };
     let records = Vm::all(home)?
         .into_iter()
         .map(|(_, vm)| vm.and_then(|vm| raw_disks::of_record(&vm.record.sync, &vm.record.host_disks)));
+    let mut other: Option<RawDisk> = None;
     // The kept ones are read last: a record that is removed meanwhile has its disks there.
     for disks in records.chain(std::iter::once_with(|| raw_disks::kept(home))) {
         match disks {
             Err(e) => *unreadable = unreadable.take().or(Some(e)),
-            Ok(disks) if disks.iter().any(|disk| disk.file.is_unchanged(&now)) => return Ok(true),
-            Ok(_) => {}
+            Ok(disks) => {
+                for disk in disks.into_iter().filter(|disk| disk.file.is_same(&now)) {
+                    if disk.is_recorded() && disk.file.is_unchanged(&now) {
+                        return Ok(true);
+                    }
+                    other = other.filter(RawDisk::is_recorded).or(Some(disk));
+                }
+            }
         }
     }
-    Ok(false)
+    match other {
+        None => Ok(false),
+        Some(disk) if begins_as_qcow2(path)? => Err(disk.refusal(path, &now)),
+        Some(disk) => Ok(disk.is_recorded()),
+    }
+}
+
+/// Notes the user's word that the file at this path is a raw disk, for every VM from now on.
+pub fn note_raw(home: &Home, path: &Path) -> Result<()> {
+    match HostFile::find(path)? {
+        Some(file) => raw_disks::add(home, vec![RawDisk::recorded(path.to_owned(), file)]),
+        None => Err(Error::refused(format!(
+            "{} is not a file, and only a file has a format of its own",
+            path.display()
+        ))),
+    }
+}
+
+/// Format of the very file that the last start of this VM had.
+fn known_again(
+    home: &Home,
+    known: &HostDisk,
+    path: &Path,
+    now: &HostFile,
+    judge: impl FnOnce(&Path) -> Result<Format>,
+) -> Result<Format> {
+    match known.format {
+        Format::Raw if known.file.is_unchanged(now) => Ok(Format::Raw),
+        Format::Raw if is_known_raw(home, path, &mut None)? || !begins_as_qcow2(path)? => Ok(Format::Raw),
+        Format::Raw => Err(RawDisk::recorded(path.to_owned(), known.file.clone()).refusal(path, now)),
+        Format::Qcow2 if is_known_raw(home, path, &mut None)? => {
+            let what = format!(
+                "{} was a qcow2 image at the last start of this VM, and is a raw disk of another one",
+                path.display()
+            );
+            Err(Error::refused(what).with_hint("if it is a raw disk, start the VM by 'coracle run' again"))
+        }
+        Format::Qcow2 => Ok(judge(path).unwrap_or(Format::Qcow2)),
+    }
+}
+
+/// Format of another file, where this VM had a raw disk. `known`: the file of the last start, if that is recorded.
+fn in_place_of_raw(home: &Home, path: &Path, known: Option<&HostDisk>) -> Result<Format> {
+    if is_known_raw(home, path, &mut None)? || !begins_as_qcow2(path)? {
+        return Ok(Format::Raw);
+    }
+    Err(match known {
+        Some(_) => unclear(
+            path,
+            "was a raw disk at the last start of this VM and was another file",
+            "if the image is yours, start the VM by 'coracle run' again",
+        ),
+        None => raw_disks::unrecorded_refusal(path),
+    })
+}
+
+/// Checks a path where no file is. Only `run` makes a disk.
+fn check_absent(path: &Path, known: Option<&HostDisk>, source: Option<&Source>) -> Result<()> {
+    let is_there = match std::fs::metadata(path) {
+        Ok(_) => true,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => false,
+        Err(e) => return Err(Error::io(format!("cannot look at {}", path.display()), e)),
+    };
+    match (source, known) {
+        // The launcher looks at devices.
+        (Some(Source::Block { .. }), _) => Ok(()),
+        (None, None) if is_there => Ok(()),
+        _ if is_there => {
+            let what =
+                format!("{} was a file at the last start of this VM, and is not a file now", path.display());
+            Err(Error::refused(what).with_hint("start the VM by 'coracle run' again to use what is there"))
+        }
+        _ => {
+            let what = format!("the disk {} of this VM is not there", path.display());
+            Err(Error::new(ErrorKind::NotFound, what).with_hint(
+                "bring back the file, or the storage that it is on; a new disk is made by 'coracle run' alone",
+            ))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,12 +13,14 @@ const QCOW2: &[u8] = b"QFI\xfb\0\0\0\x03";
 struct Place {
     folder: tempfile::TempDir,
     disk: PathBuf,
+    home: Home,
 }
 
 impl Place {
     fn new() -> Place {
         let folder = tempfile::tempdir().unwrap();
-        Place { disk: folder.path().join("disk.img"), folder }
+        let home = Home::from_env(Some(folder.path().join("h")), |_| None).unwrap();
+        Place { disk: folder.path().join("disk.img"), folder, home }
     }
 
     fn image(&self, name: &str, head: &[u8], size: usize) -> PathBuf {
@@ -44,16 +46,32 @@ impl Place {
         let sync = Sync { vmi: json!({"spec": {"volumes": volumes}}), generation: 1, resolved };
         Record::new("vm", "disk.img", false, sync, Path::new("/launcher"))
     }
-}
 
-/// The format that the next start tells the launcher.
-fn next(record: &mut Record) -> Result<Format> {
-    // A start reads its record.
-    *record = serde_json::from_str(&serde_json::to_string(record).unwrap()).unwrap();
-    refresh(record, usable)?;
-    match &record.sync.resolved.volumes["root"] {
-        Source::File { format, .. } => Ok(*format),
-        other => panic!("{other:?}"),
+    /// The format that the next start tells the launcher.
+    fn next(&self, record: &mut Record) -> Result<Format> {
+        // A start reads its record.
+        fs::create_dir_all(self.home.vm("vm")).unwrap();
+        record.save(&self.home).unwrap();
+        *record = serde_json::from_str(&serde_json::to_string(record).unwrap()).unwrap();
+        refresh(&self.home, record, usable)?;
+        match &record.sync.resolved.volumes["root"] {
+            Source::File { format, .. } => Ok(*format),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The format that `coracle run` of this file tells the launcher.
+    fn run(&self, path: &Path) -> Result<Format> {
+        format_of_host_disk(&self.home, path, usable)
+    }
+
+    /// The bytes of a guest, or of the user, at this offset.
+    fn write(&self, bytes: &[u8], at: u64) {
+        File::options().write(true).open(&self.disk).unwrap().write_all_at(bytes, at).unwrap();
+    }
+
+    fn grow(&self, size: u64) {
+        File::options().write(true).open(&self.disk).unwrap().set_len(size).unwrap();
     }
 }
 
@@ -62,11 +80,10 @@ fn a_raw_disk_stays_raw_whatever_its_guest_writes() {
     let place = Place::new();
     place.image("disk.img", &[], 8192);
     let mut record = place.ran(Format::Raw);
-    let guest = File::options().write(true).open(&place.disk).unwrap();
     for head in [QCOW2, &[0x1f, 0x8b, 8, 0], b"KDMV"] {
-        guest.write_all_at(head, 0).unwrap();
+        place.write(head, 0);
         for _ in 0..2 {
-            assert_eq!(next(&mut record).unwrap(), Format::Raw);
+            assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
         }
     }
 }
@@ -79,7 +96,7 @@ fn an_image_that_takes_the_place_of_a_raw_disk_is_not_opened_as_raw() {
     let mut record = place.ran(Format::Raw);
     let new = place.image("new.img", QCOW2, 8192);
     fs::rename(new, &place.disk).unwrap();
-    let e = next(&mut record).unwrap_err().to_string();
+    let e = place.next(&mut record).unwrap_err().to_string();
     assert!(e.contains("disk.img was a raw disk") && e.contains("was another file"), "{e}");
     assert!(e.contains("'coracle run' again"), "{e}");
 }
@@ -90,8 +107,13 @@ fn an_image_that_is_copied_over_a_raw_disk_is_not_opened_as_raw() {
     place.image("disk.img", &[], 8192);
     let mut record = place.ran(Format::Raw);
     fs::copy(place.image("new.img", QCOW2, 4096), &place.disk).unwrap();
-    let e = next(&mut record).unwrap_err().to_string();
-    assert!(e.contains("had 8192 bytes") && e.contains("truncate -s 8192"), "{e}");
+    let e = place.next(&mut record).unwrap_err().to_string();
+    assert!(e.contains("disk.img had 8192 bytes as a raw disk and has 4096"), "{e}");
+    assert!(e.contains("run a copy of it") && !e.contains("truncate"), "{e}");
+    assert_eq!(place.run(&place.disk).unwrap_err().kind(), ErrorKind::Refused);
+    let copy = place.folder.path().join("copy.img");
+    fs::copy(&place.disk, &copy).unwrap();
+    assert_eq!(place.run(&copy).unwrap(), Format::Qcow2);
 }
 
 #[test]
@@ -100,12 +122,12 @@ fn a_raw_disk_that_is_replaced_or_grows_is_used_on() {
     place.image("disk.img", &[], 8192);
     let mut record = place.ran(Format::Raw);
     fs::rename(place.image("new.img", &[], 4096), &place.disk).unwrap();
-    assert_eq!(next(&mut record).unwrap(), Format::Raw);
-    File::options().write(true).open(&place.disk).unwrap().set_len(16384).unwrap();
-    assert_eq!(next(&mut record).unwrap(), Format::Raw);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
+    place.grow(16384);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
     // From now on it is the disk of this size.
-    File::options().write(true).open(&place.disk).unwrap().write_all_at(QCOW2, 0).unwrap();
-    assert_eq!(next(&mut record).unwrap(), Format::Raw);
+    place.write(QCOW2, 0);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
 }
 
 /// A guest encrypts its disk, and its user makes it larger.
@@ -115,8 +137,8 @@ fn a_raw_disk_that_grows_is_raw_whatever_its_guest_wrote_in_front() {
         let place = Place::new();
         place.image("disk.img", head, 8192);
         let mut record = place.ran(Format::Raw);
-        File::options().write(true).open(&place.disk).unwrap().set_len(16384).unwrap();
-        assert_eq!(next(&mut record).unwrap(), Format::Raw);
+        place.grow(16384);
+        assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
     }
 }
 
@@ -125,11 +147,11 @@ fn what_takes_the_place_of_a_qcow2_is_told_by_its_first_bytes() {
     let place = Place::new();
     place.image("disk.img", QCOW2, 8192);
     let mut record = place.ran(Format::Qcow2);
-    assert_eq!(next(&mut record).unwrap(), Format::Qcow2);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Qcow2);
     fs::copy(place.image("copied.img", &[], 4096), &place.disk).unwrap();
-    assert_eq!(next(&mut record).unwrap(), Format::Raw);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
     fs::rename(place.image("disk.img.new", QCOW2, 8192), &place.disk).unwrap();
-    next(&mut record).unwrap_err();
+    place.next(&mut record).unwrap_err();
 }
 
 #[test]
@@ -141,19 +163,141 @@ fn a_disk_that_the_launcher_makes_is_known_as_raw() {
     assert!(add_made(&mut record).unwrap());
     assert!(!add_made(&mut record).unwrap());
     fs::rename(place.image("new.img", QCOW2, 8192), &place.disk).unwrap();
-    refresh(&mut record, usable).unwrap_err();
+    refresh(&place.home, &mut record, usable).unwrap_err();
     fs::remove_file(&place.disk).unwrap();
-    refresh(&mut record, usable).unwrap();
-    assert_eq!(record.host_disks.len(), 0, "the launcher makes it anew");
+    let e = refresh(&place.home, &mut record, usable).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotFound);
+    assert_eq!(record.host_disks.len(), 1, "the launcher does not make it anew");
 }
 
-/// An older record has no files, and its disk may have a header that its guest wrote.
+/// Storage that is away at one start, and an image that comes to its path later.
 #[test]
-fn a_record_of_an_earlier_version_keeps_its_format() {
+fn a_disk_that_is_missing_is_not_forgotten() {
+    let place = Place::new();
+    place.image("disk.img", &[], 8192);
+    let mut record = place.ran(Format::Raw);
+    let before = record.clone();
+    let away = place.folder.path().join("away.img");
+    fs::rename(&place.disk, &away).unwrap();
+    let e = place.next(&mut record).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotFound);
+    assert!(e.to_string().contains("disk.img of this VM is not there"), "{e}");
+    assert!(e.to_string().contains("bring back the file"), "{e}");
+    assert_eq!(record, before);
+
+    place.image("disk.img", QCOW2, 8192);
+    let e = place.next(&mut record).unwrap_err().to_string();
+    assert!(e.contains("was another file"), "{e}");
+    assert_eq!(record, before);
+    assert_eq!(place.run(&place.disk).unwrap(), Format::Qcow2, "a record names files and no paths");
+
+    fs::rename(&away, &place.disk).unwrap();
+    place.write(QCOW2, 0);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_disk_is_refused() {
+    let place = Place::new();
+    place.image("disk.img", &[], 8192);
+    let mut record = place.ran(Format::Raw);
+    fs::remove_file(&place.disk).unwrap();
+    fs::create_dir(&place.disk).unwrap();
+    let e = place.next(&mut record).unwrap_err();
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("is not a file now"), "{e}");
+}
+
+/// A disk of a killed `run` that its launcher has not made: `start` does not make it either.
+#[test]
+fn a_start_makes_no_disk() {
+    let place = Place::new();
+    let mut record = place.record(Resolved::default());
+    assert_eq!(refresh(&place.home, &mut record, usable).unwrap_err().kind(), ErrorKind::NotFound);
+    place.image("disk.img", &[], 8192);
+    refresh(&place.home, &mut record, usable).unwrap();
+    assert_eq!(record.host_disks["root"].format, Format::Raw);
+    record.host_disks.clear();
+    place.write(QCOW2, 0);
+    let e = refresh(&place.home, &mut record, usable).unwrap_err();
+    assert!(e.to_string().contains("lies where a VM had a raw disk"), "{e}");
+}
+
+#[test]
+fn a_raw_disk_that_is_moved_to_the_path_of_a_qcow2_stays_raw() {
+    let place = Place::new();
+    place.image("disk.img", QCOW2, 8192);
+    let mut record = place.ran(Format::Qcow2);
+    let raw = place.image("raw.img", &[], 4096);
+    note_raw(&place.home, &raw).unwrap();
+    fs::rename(&raw, &place.disk).unwrap();
+    place.write(QCOW2, 0);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
+    assert_eq!(record.host_disks["root"].format, Format::Raw);
+}
+
+/// The records contradict one another: either answer may be the wrong one.
+#[test]
+fn a_qcow2_that_another_vm_has_as_a_raw_disk_is_refused() {
+    let place = Place::new();
+    place.image("disk.img", QCOW2, 8192);
+    let mut record = place.ran(Format::Qcow2);
+    note_raw(&place.home, &place.disk).unwrap();
+    let e = place.next(&mut record).unwrap_err().to_string();
+    assert!(e.contains("was a qcow2 image at the last start of this VM"), "{e}");
+}
+
+/// `truncate -s 8M disk.img; coracle run disk.img`, after its guest wrote a header.
+#[test]
+fn a_raw_disk_that_grew_is_opened_as_no_qcow2_by_any_verb() {
+    let place = Place::new();
+    place.image("disk.img", QCOW2, 8192);
+    let mut record = place.ran(Format::Raw);
+    place.grow(16384);
+    let e = place.next(&mut record).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Refused);
+    let e = place.run(&place.disk).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Refused);
+    assert!(e.to_string().contains("had 8192 bytes as a raw disk and has 16384"), "{e}");
+    assert!(e.to_string().contains(&format!("--raw {}", place.disk.display())), "{e}");
+    note_raw(&place.home, &place.disk).unwrap();
+    assert_eq!(place.run(&place.disk).unwrap(), Format::Raw);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
+}
+
+/// QEMU rounds the size of a raw disk up to a sector, and its guest may write there.
+#[test]
+fn a_guest_that_fills_the_last_sector_has_the_same_disk() {
+    let place = Place::new();
+    place.image("disk.img", QCOW2, 1_000_000);
+    let mut record = place.ran(Format::Raw);
+    place.write(&[1; 448], 1_000_000);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
+    assert_eq!(place.run(&place.disk).unwrap(), Format::Raw);
+    place.write(&[1], 1_000_448);
+    place.run(&place.disk).unwrap_err();
+    place.next(&mut record).unwrap_err();
+}
+
+/// An older record has no files. The one that is at the path now may be another one.
+#[test]
+fn a_raw_disk_of_an_earlier_version_is_refused_once_it_begins_as_a_qcow2() {
     let place = Place::new();
     place.image("disk.img", QCOW2, 8192);
     let mut record = place.ran(Format::Raw);
     record.host_disks.clear();
-    assert_eq!(next(&mut record).unwrap(), Format::Raw);
+    let e = place.next(&mut record).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Refused);
+    assert!(e.to_string().contains("lies where a VM had a raw disk"), "{e}");
+    note_raw(&place.home, &place.disk).unwrap();
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
     assert_eq!(record.host_disks["root"].format, Format::Raw);
+
+    for (format, head) in [(Format::Raw, &[][..]), (Format::Qcow2, QCOW2)] {
+        let place = Place::new();
+        place.image("disk.img", head, 8192);
+        let mut record = place.ran(format);
+        record.host_disks.clear();
+        assert_eq!(place.next(&mut record).unwrap(), format);
+        assert_eq!(record.host_disks["root"].format, format);
+    }
 }

@@ -10,6 +10,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use storage::LastingFileId;
 
+/// Unit in which QEMU counts the size of a raw disk.
+const SECTOR: u64 = 512;
+
 /// Files of a VM's hostDisks, by volume.
 pub type HostDisks = BTreeMap<String, HostDisk>;
 
@@ -52,9 +55,15 @@ impl HostFile {
         self.id.may_be(&now.id)
     }
 
-    /// True if this may be the same file, and has its size.
+    /// True if this may be the same file, and has its size. QEMU fills the last sector of a raw disk once its guest writes
+    /// there.
     pub(crate) fn is_unchanged(&self, now: &HostFile) -> bool {
-        self.is_same(now) && self.size == now.size
+        self.is_same(now) && self.size.div_ceil(SECTOR) == now.size.div_ceil(SECTOR)
+    }
+
+    /// Size in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
     }
 }
 
@@ -63,50 +72,20 @@ impl HostDisk {
     pub(crate) fn raw_file(&self) -> Option<&HostFile> {
         Some(&self.file).filter(|_| self.format == Format::Raw)
     }
+}
 
-    /// Format of the file at `path`, which is `now` there. `judge` tells it by the first bytes.
-    pub(crate) fn format_of(
-        &self,
-        path: &Path,
-        now: &HostFile,
-        judge: impl FnOnce(&Path) -> Result<Format>,
-    ) -> Result<Format> {
-        let is_same = self.file.is_same(now);
-        match self.format {
-            Format::Raw if self.file.is_unchanged(now) => Ok(Format::Raw),
-            Format::Raw => match begins_as_qcow2(path)? {
-                false => Ok(Format::Raw),
-                true => Err(self.refused(path, is_same)),
-            },
-            Format::Qcow2 if is_same => Ok(judge(path).unwrap_or(Format::Qcow2)),
-            Format::Qcow2 => judge(path),
-        }
-    }
-
-    fn refused(&self, path: &Path, is_same: bool) -> Error {
-        let how = match is_same {
-            true => format!("had {} bytes", self.file.size),
-            false => "was another file".to_owned(),
-        };
-        let path = path.display();
-        let what = format!(
-            "{path} was a raw disk at the last start of this VM and {how}, and begins like a qcow2 image now: \
-             a guest can write such a beginning, too"
-        );
-        Error::refused(what).with_hint(match is_same {
-            true => format!(
-                "if the image is yours, start the VM by 'coracle run' again; if the raw disk was made larger, \
-                 'truncate -s {} {path}' gives it its size back",
-                self.file.size
-            ),
-            false => "if the image is yours, start the VM by 'coracle run' again".to_owned(),
-        })
-    }
+/// The refusal of the file at `path`, which begins as a qcow2 image: `how` it came to be doubted, and what to do.
+pub(crate) fn unclear(path: &Path, how: &str, hint: &str) -> Error {
+    let what = format!(
+        "{} {how}, and begins like a qcow2 image now: a guest can write such a beginning, too",
+        path.display()
+    );
+    Error::refused(what).with_hint(hint)
 }
 
 /// True if a file begins as a qcow2 image. Any other beginning (LUKS, an archive, another format) is no reason to refuse a
 /// raw disk: its guest may have written it, and it stays raw.
-fn begins_as_qcow2(path: &Path) -> Result<bool> {
+pub(crate) fn begins_as_qcow2(path: &Path) -> Result<bool> {
     let mut head = [0; 4];
     match File::open(path).and_then(|file| file.read_exact_at(&mut head, 0)) {
         Ok(()) => Ok(head == *b"QFI\xfb"),

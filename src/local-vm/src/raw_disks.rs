@@ -4,18 +4,22 @@
 //!  vms/NAME/vm.json     the raw disks of a VM; a volume without a source yet is a file that the launcher makes, a raw one
 //!      │ keep: before the record is removed, or replaced by that of the next start
 //!      ▼
-//!  raw-disks.json       those of VMs that are gone
+//!  raw-disks.json       those of VMs that are gone, and those that the user named (`--raw`)
 //! ```
+//!
+//! A disk is a file, not a path. A volume of a raw disk without a recorded file (an earlier version, a start that was
+//! interrupted) says of the file at its path that it may be the disk, and no more: another file may have come there.
 //!
 //! A VM's record is written before its launcher is started, and removed only after its disks are kept durably. So a process
 //! that is killed at any point leaves every raw disk in one of the two files.
 
 use crate::error::{Error, Result};
-use crate::host_file::{HostDisks, HostFile, paths};
+use crate::host_file::{HostDisks, HostFile, paths, unclear};
 use crate::place::{Home, Lock};
 use crate::whole_file::write_whole;
 use api::launcher::{Format, Source, Sync};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -36,11 +40,18 @@ struct RawDisks {
 pub(crate) struct RawDisk {
     path: PathBuf,
     pub(crate) file: HostFile,
+    /// True if the file was found at the path of the disk, and no start recorded it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_unrecorded: bool,
 }
 
 /// Keeps the raw disks of a record that is about to be removed or replaced.
 pub(crate) fn keep(home: &Home, sync: &Sync, host_disks: &HostDisks) -> Result<()> {
-    let disks = of_record(sync, host_disks)?;
+    add(home, of_record(sync, host_disks)?)
+}
+
+/// Adds raw disks to those that are kept.
+pub(crate) fn add(home: &Home, mut disks: Vec<RawDisk>) -> Result<()> {
     if disks.is_empty() {
         return Ok(());
     }
@@ -48,10 +59,12 @@ pub(crate) fn keep(home: &Home, sync: &Sync, host_disks: &HostDisks) -> Result<(
     home.make(path.parent().unwrap_or(Path::new("/")))?;
     let _lock = Lock::wait(&path.with_extension("lock"))?;
     let mut kept = RawDisks::read(home)?;
-    if disks.iter().all(|disk| kept.disks.contains(disk)) {
+    disks.retain(|new| !kept.disks.iter().any(|old| old.file == new.file && old.says_as_much(new)));
+    if disks.is_empty() {
         return Ok(());
     }
-    kept.disks.retain(|old| !disks.iter().any(|disk| disk.file.is_same(&old.file)));
+    kept.disks
+        .retain(|old| !disks.iter().any(|new| new.file.is_unchanged(&old.file) && new.says_as_much(old)));
     kept.disks.extend(disks);
     if kept.disks.len() > MANY {
         kept.disks.retain(RawDisk::is_there);
@@ -64,32 +77,81 @@ pub(crate) fn kept(home: &Home) -> Result<Vec<RawDisk>> {
     RawDisks::read(home).map(|kept| kept.disks)
 }
 
-/// The raw disks of a record. Those without a file in it (a record of an earlier version, a start that was interrupted) are
-/// the files that are at their paths now.
+/// The raw disks of a record that its guest may have written to. A hostDisk without a file in it may be the file that is at
+/// its path now; a disk of the pool is that file.
 pub(crate) fn of_record(sync: &Sync, host_disks: &HostDisks) -> Result<Vec<RawDisk>> {
     let volumes = &sync.resolved.volumes;
+    let on_host: BTreeMap<&str, PathBuf> = paths(&sync.vmi).collect();
     let mut disks = vec![];
-    let mut unknown: Vec<PathBuf> = vec![];
-    for (volume, path) in paths(&sync.vmi) {
-        match host_disks.get(volume) {
-            Some(disk) => disks.extend(disk.raw_file().map(|file| RawDisk { path, file: file.clone() })),
-            None if !volumes.contains_key(volume) => unknown.push(path),
-            None => {}
+    for (volume, path) in &on_host {
+        match (host_disks.get(*volume), volumes.get(*volume)) {
+            _ if is_cdrom(&sync.vmi, volume) => {}
+            (Some(disk), _) => {
+                disks.extend(disk.raw_file().map(|file| RawDisk::recorded(path.clone(), file.clone())));
+            }
+            (None, None | Some(Source::File { format: Format::Raw, .. })) => {
+                let file = HostFile::find(path)?;
+                disks.extend(file.map(|file| RawDisk { path: path.clone(), file, is_unrecorded: true }));
+            }
+            (None, Some(_)) => {}
         }
     }
-    unknown.extend(volumes.iter().filter_map(|(volume, source)| match source {
-        Source::File { path, format: Format::Raw, .. } if !host_disks.contains_key(volume) => {
-            Some(path.clone())
+    for (volume, source) in volumes {
+        if let Source::File { path, format: Format::Raw, .. } = source
+            && !on_host.contains_key(volume.as_str())
+            && !is_cdrom(&sync.vmi, volume)
+        {
+            disks.extend(HostFile::find(path)?.map(|file| RawDisk::recorded(path.clone(), file)));
         }
-        _ => None,
-    }));
-    for path in unknown {
-        disks.extend(HostFile::find(&path)?.map(|file| RawDisk { path, file }));
     }
     Ok(disks)
 }
 
+/// True if the guest has a volume as a CD-ROM, which is only read.
+fn is_cdrom(vmi: &serde_json::Value, volume: &str) -> bool {
+    let mut disks = vmi["spec"]["domain"]["devices"]["disks"].as_array().into_iter().flatten();
+    disks.any(|disk| disk["name"] == volume && disk["cdrom"].is_object())
+}
+
+/// The refusal of a file that begins as a qcow2 image, at the path of a raw disk whose file is not recorded.
+pub(crate) fn unrecorded_refusal(path: &Path) -> Error {
+    unclear(path, "lies where a VM had a raw disk", &user_says(path))
+}
+
+/// The hint how the user says what a file is.
+fn user_says(path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "if it is a raw disk, add '--raw {path}' to 'coracle run'; if it is an image of yours, run a copy of it under another \
+         name"
+    )
+}
+
 impl RawDisk {
+    /// A disk that a VM has used as a raw one.
+    pub(crate) fn recorded(path: PathBuf, file: HostFile) -> RawDisk {
+        RawDisk { path, file, is_unrecorded: false }
+    }
+
+    /// True if the file itself is known, and not its path alone.
+    pub(crate) fn is_recorded(&self) -> bool {
+        !self.is_unrecorded
+    }
+
+    /// The refusal of this file, which is `now` at `path`, begins as a qcow2 image, and is not known to be raw.
+    pub(crate) fn refusal(&self, path: &Path, now: &HostFile) -> Error {
+        if self.is_unrecorded {
+            return unrecorded_refusal(path);
+        }
+        let how = format!("had {} bytes as a raw disk and has {}", self.file.size(), now.size());
+        unclear(path, &how, &user_says(path))
+    }
+
+    /// True if this is as sure as `other` is.
+    fn says_as_much(&self, other: &RawDisk) -> bool {
+        self.is_recorded() || other.is_unrecorded
+    }
+
     /// True unless its path is free or leads to another file.
     fn is_there(&self) -> bool {
         match HostFile::find(&self.path) {

@@ -1,12 +1,12 @@
 //! Raw disks whose guest wrote the header of a qcow2 image, while their VM is there and after it is gone.
 
 use super::*;
-use crate::host_disks::{add_made, is_known_raw, recorded};
+use crate::host_disks::{add_made, is_known_raw, note_raw, recorded};
 use crate::host_file::files;
 use crate::record::{Record, Vm};
 use api::launcher::{Resolved, Sync};
 use serde_json::json;
-use std::fs;
+use std::fs::{self, File};
 
 /// First bytes of a qcow2 image.
 const QCOW2: &[u8] = b"QFI\xfb\0\0\0\x03";
@@ -58,6 +58,10 @@ impl Place {
     fn knows(&self, path: &Path) -> bool {
         is_known_raw(&self.home, path, &mut None).unwrap()
     }
+
+    fn refusal(&self, path: &Path) -> String {
+        is_known_raw(&self.home, path, &mut None).unwrap_err().to_string()
+    }
 }
 
 #[test]
@@ -100,10 +104,80 @@ fn a_qcow2_disk_is_told_by_its_first_bytes() {
     assert!(!place.knows(&place.disk) && !place.home.raw_disks().exists());
 }
 
+/// Neither version recorded the file: the one that is at the path now is not taken for a raw disk, nor for an image.
 #[test]
-fn a_raw_disk_in_a_record_of_an_earlier_version_is_known() {
+fn what_lies_at_the_path_of_a_raw_disk_is_refused_if_it_begins_as_a_qcow2() {
     let place = Place::new();
     place.image("disk.img");
+    let mut record = place.record(Some(Format::Raw));
+    record.host_disks.clear();
+    place.save(&record);
+    assert!(place.refusal(&place.disk).contains("lies where a VM had a raw disk"));
+    place.forget();
+    assert!(place.refusal(&place.disk).contains("lies where a VM had a raw disk"));
+    fs::write(&place.disk, [0; 8192]).unwrap();
+    assert!(!place.knows(&place.disk));
+    place.image("disk.img");
+    note_raw(&place.home, &place.disk).unwrap();
+    assert!(place.knows(&place.disk), "its user knows more");
+    assert_eq!(RawDisks::read(&place.home).unwrap().disks.len(), 1);
+    fs::rename(place.image("new.img"), &place.disk).unwrap();
+    assert!(!place.knows(&place.disk), "another file");
+}
+
+/// `run --disk new.img:16MiB` that is killed before it records the file that its launcher made.
+#[test]
+fn a_disk_that_the_launcher_made_for_a_killed_start_is_no_qcow2() {
+    let place = Place::new();
+    let mut record = place.record(None);
+    assert!(!place.knows(&place.disk));
+    place.image("disk.img");
+    assert!(place.refusal(&place.disk).contains("lies where a VM had a raw disk"));
+    assert!(add_made(&mut record).unwrap());
+    place.save(&record);
+    assert!(place.knows(&place.disk));
+    place.forget();
+    assert!(place.knows(&place.disk));
+}
+
+/// The second `coracle run installer.iso` has a CD-ROM, too.
+#[test]
+fn an_image_in_a_cdrom_is_no_raw_disk() {
+    let place = Place::new();
+    place.image("disk.img");
+    let mut record = place.record(Some(Format::Raw));
+    assert!(place.knows(&place.disk));
+    record.sync.vmi["spec"]["domain"]["devices"]["disks"] =
+        json!([{"name": "root", "cdrom": {"bus": "sata"}}]);
+    place.save(&record);
+    assert!(!place.knows(&place.disk));
+    record.host_disks.clear();
+    place.save(&record);
+    assert!(!place.knows(&place.disk));
+    place.forget();
+    assert!(!place.knows(&place.disk) && !place.home.raw_disks().exists());
+}
+
+/// Its path is ours, so that the file there is the disk.
+#[test]
+fn a_disk_of_the_pool_is_known_by_its_path() {
+    let place = Place::new();
+    place.image("disk.img");
+    let mut record = place.record(Some(Format::Raw));
+    record.host_disks.clear();
+    record.sync.vmi["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "d"}}]);
+    place.save(&record);
+    assert!(place.knows(&place.disk));
+    place.forget();
+    assert!(place.knows(&place.disk));
+}
+
+/// Of two records with one file, the one that does not know it takes nothing away from the other.
+#[test]
+fn a_recorded_disk_stays_so_beside_an_unrecorded_one() {
+    let place = Place::new();
+    place.image("disk.img");
+    note_raw(&place.home, &place.disk).unwrap();
     let mut record = place.record(Some(Format::Raw));
     record.host_disks.clear();
     place.save(&record);
@@ -112,16 +186,15 @@ fn a_raw_disk_in_a_record_of_an_earlier_version_is_known() {
     assert!(place.knows(&place.disk));
 }
 
-/// `run --disk new.img:16MiB` that is killed before it records the file that its launcher made.
+/// A VM that had the disk before it grew is removed after the one that has it now.
 #[test]
-fn a_disk_that_the_launcher_made_for_a_killed_start_is_known() {
+fn a_raw_disk_is_known_with_each_size_that_it_had() {
     let place = Place::new();
-    let mut record = place.record(None);
-    assert!(!place.knows(&place.disk));
     place.image("disk.img");
-    assert!(place.knows(&place.disk));
-    assert!(add_made(&mut record).unwrap());
-    place.save(&record);
+    place.record(Some(Format::Raw));
+    File::options().write(true).open(&place.disk).unwrap().set_len(16384).unwrap();
+    assert!(place.refusal(&place.disk).contains("had 8192 bytes as a raw disk and has 16384"));
+    note_raw(&place.home, &place.disk).unwrap();
     assert!(place.knows(&place.disk));
     place.forget();
     assert!(place.knows(&place.disk));
@@ -131,7 +204,7 @@ fn a_disk_that_the_launcher_made_for_a_killed_start_is_known() {
 fn kept_disks_whose_files_are_gone_are_dropped_once_there_are_many() {
     let place = Place::new();
     let file = HostFile::find(&place.image("disk.img")).unwrap().unwrap();
-    let gone = |i| RawDisk { path: format!("/nowhere/{i}").into(), file: file.clone() };
+    let gone = |i| RawDisk::recorded(format!("/nowhere/{i}").into(), file.clone());
     let many = RawDisks { schema: SCHEMA.into(), disks: (0..MANY).map(gone).collect() };
     place.home.make(&place.home.pool()).unwrap();
     many.write(&place.home.raw_disks()).unwrap();

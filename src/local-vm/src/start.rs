@@ -199,7 +199,7 @@ impl Starter<'_> {
 
 /// Checks, while a VM may still run, that its disk files let it start again.
 pub fn check_again(vm: &Vm) -> Result<()> {
-    host_disks::refresh(&mut vm.record.clone(), judge)
+    host_disks::refresh(&vm.home, &mut vm.record.clone(), judge)
 }
 
 /// Format of a disk file by its first bytes.
@@ -212,7 +212,7 @@ pub fn again(vm: &Vm) -> Result<State> {
     let _lock = vm.home.lock_vm(vm.name())?;
     let mut vm = Vm::open(&vm.home, vm.name())?;
     raw_disks::keep(&vm.home, &vm.record.sync, &vm.record.host_disks)?;
-    host_disks::refresh(&mut vm.record, judge)?;
+    host_disks::refresh(&vm.home, &mut vm.record, judge)?;
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
     vm.record.save(&vm.home)?;
     let client = launch::start(&vm.record.launcher, &vm.home, vm.name())?;

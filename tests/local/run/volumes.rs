@@ -197,3 +197,21 @@ fn an_image_in_the_place_of_a_raw_disk_is_for_a_new_run() {
     laptop.run(&["rm", "-f", "m"]).ok();
     laptop.is_empty();
 }
+
+/// `start` gave the guest a new empty disk once, where the storage of its own was away.
+#[test]
+fn a_start_makes_no_disk_in_the_place_of_a_missing_one() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let place = &laptop.place;
+    laptop.start("m", &["--disk", "data.img:8M"]);
+    laptop.run(&["kill", "m"]).ok();
+    std::fs::rename(place.path("data.img"), place.path("away.img")).unwrap();
+    for verb in ["start", "restart"] {
+        laptop.run(&[verb, "m"]).refused(4, "data.img of this VM is not there");
+    }
+    assert!(!place.path("data.img").exists());
+    std::fs::rename(place.path("away.img"), place.path("data.img")).unwrap();
+    laptop.run(&["start", "m"]).ok();
+    laptop.run(&["rm", "-f", "m"]).ok();
+    laptop.is_empty();
+}
