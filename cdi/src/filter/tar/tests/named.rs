@@ -33,12 +33,12 @@ fn a_disk_is_chosen_by_its_path() {
     }
     assert_eq!(read_named(&two(), "vm/b.raw").unwrap(), second);
     assert_eq!(read_named(&two(), "vm/notes.txt").unwrap(), b"short", "what is named is taken as it is");
-    refused_with(read(&two()), r#""vm/a.raw", "./vm/b.raw"; choose one by --path"#);
+    refused_with(read(&two()), r#""vm/a.raw", "vm/b.raw"; choose one by --path"#);
 }
 
 #[test]
 fn a_path_that_names_no_file_is_refused_with_what_there_is() {
-    let said = r#"there is no file "b.raw" in the archive; it has "vm/a.raw", "./vm/b.raw""#;
+    let said = r#"there is no file "b.raw" in the archive; it has "vm/a.raw", "vm/b.raw""#;
     refused_with(read_named(&two(), "b.raw"), said);
     refused_with(read_named(&two()[3..], "b.raw"), "it has no file that could be a disk");
     refused_with(read_named(&two(), "vm/link"), "is a symbolic link, which cannot be a disk");
@@ -49,7 +49,7 @@ fn a_path_that_names_no_file_is_refused_with_what_there_is() {
 #[test]
 fn a_named_disk_needs_a_whole_archive_in_which_it_stands_once() {
     let twice = [file("a.raw", &disk()), file("b.raw", &disk()), file("./a.raw", &disk())];
-    refused_with(read_named(&twice, "a.raw"), r#"the archive has "./a.raw" twice"#);
+    refused_with(read_named(&twice, "a.raw"), r#"the archive has "a.raw" twice"#);
     assert_eq!(read_named(&twice, "b.raw").unwrap(), disk());
     let cut = two().concat();
     let mut out = Vec::new();
