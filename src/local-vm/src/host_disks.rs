@@ -11,7 +11,8 @@
 //!  nothing                                              by its first bytes
 //! ```
 //!
-//! A file in a CD-ROM is only read, and counts as nothing. All records count, and the list of the raw disks of VMs that are gone (`raw_disks`): for `run`, `start` and `restart`.
+//! A file in a CD-ROM is only read, and counts as nothing. All records count, and the list of the raw disks of VMs that are gone
+//! (`raw_disks`): for `run`, `start` and `restart`.
 //!
 //! A raw disk that became a qcow2 is refused by `start` even under a new inode: a copy of a disk has the bytes of its guest,
 //! too, and some network file systems number their files anew. `coracle run`, where the user names the file, takes it.

@@ -271,14 +271,7 @@ impl Resolver<'_> {
     /// Format of a disk file of the user. One that a VM had as a raw disk stays raw: its guest may have written
     /// anything into it.
     fn host_format(&self, path: &Path) -> Result<Format> {
-        let mut unreadable = None;
-        if host_disks::is_known_raw(&self.images.home, path, &mut unreadable)? {
-            return Ok(Format::Raw);
-        }
-        match (self.images.judge(path)?, unreadable) {
-            (Format::Qcow2, Some(e)) => Err(e),
-            (format, _) => Ok(format),
-        }
+        host_disks::format_of_host_disk(&self.images.home, path, |path| self.images.judge(path))
     }
 }
 
