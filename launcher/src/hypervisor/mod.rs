@@ -233,8 +233,8 @@ pub enum Event {
     },
     /// The guest agent opened (`true`) or closed its channel.
     Agent(bool),
-    /// Progress of the domain's migration. The launcher's own monitor tells it.
-    Migrating(MigrationProgress, MigrationMode),
+    /// Progress of the domain's migration, and the mode of its monitor, if that tells it.
+    Migrating { progress: MigrationProgress, mode: Option<MigrationMode> },
     /// The connection to the hypervisor is lost, for this reason.
     Lost(String),
 }

@@ -479,6 +479,10 @@ impl Driver {
         if self.queue.mode() == Mode::Preparing && is_of_start {
             return self.early.push(event);
         }
+        // The last numbers may come behind the end.
+        if let (Event::Migrating { progress, mode }, Mode::Moved) = (&event, self.queue.mode()) {
+            return self.migration_progress(*progress, *mode);
+        }
         // What comes while a start waits for room is of the one that failed.
         if self.waits_for_room() || matches!(self.queue.mode(), Mode::Empty | Mode::Ended | Mode::Moved) {
             return;
@@ -496,7 +500,7 @@ impl Driver {
             Event::Ended(End::Left) => {
                 self.has_moved(MIGRATED, "the VM runs at the target of its migration".into());
             }
-            Event::Migrating(progress, mode) => self.migration_progress(progress, mode),
+            Event::Migrating { progress, mode } => self.migration_progress(progress, mode),
             Event::Paused(pause) => self.saw_paused(pause),
             Event::Panicked => self.before.panicked = true,
             Event::Ended(end) => self.ended(end),

@@ -98,10 +98,10 @@ impl Driver {
         matches!(control.aborted(), Some(Abort::Asked(since)) if since.elapsed() > ABORT)
     }
 
-    pub(super) fn migration_progress(&self, progress: MigrationProgress, mode: MigrationMode) {
-        if self.migration.is_some() {
-            self.change_migration(|migration| (migration.progress, migration.mode) = (progress, mode));
-        }
+    pub(super) fn migration_progress(&self, progress: MigrationProgress, mode: Option<MigrationMode>) {
+        self.change_migration(|migration| {
+            (migration.progress, migration.mode) = (progress, mode.unwrap_or(migration.mode));
+        });
     }
 
     /// True while a pause is one of the migration.

@@ -210,7 +210,7 @@ fn watch(
         let mode = control.mode();
         if told.is_none_or(|(at, of)| of != mode || at.elapsed() >= TOLD) {
             told = Some((Instant::now(), mode));
-            tell(Event::Migrating(progress, mode));
+            tell(Event::Migrating { progress, mode: Some(mode) });
         }
     }
 }

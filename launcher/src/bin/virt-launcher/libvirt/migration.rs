@@ -1,11 +1,13 @@
 //! Migration of a domain: libvirt's flags and parameters, and its statistics of the job.
-#![allow(unsafe_code)] // The bindings have no call that aborts a job or starts post-copy.
+#![allow(unsafe_code)] // The bindings abort no job, start no post-copy, and panic at parameters of a type that they do not expect.
 
 use super::from_libvirt;
 use api::launcher::{Migrate, MigrationProgress};
 use launcher::hypervisor::{Result, embed};
+use std::ffi::{CStr, c_int};
 use std::path::Path;
-use virt::domain::{Domain, JobStats, MigrateParameters};
+use std::ptr;
+use virt::domain::{Domain, MigrateParameters};
 use virt::sys;
 
 /// Migrates a running domain. Returns at the end.
@@ -55,25 +57,51 @@ fn flags(order: &Migrate, disks: &[String]) -> u32 {
 
 /// Progress of the job; `None` while there is none, or no number of it.
 pub(super) fn progress(domain: &Domain, doing: &str) -> Result<Option<MigrationProgress>> {
-    let stats = domain.get_job_stats(0).map_err(|e| from_libvirt::error(doing, &e))?;
-    Ok(progress_of(&stats))
+    let (mut kind, mut count, mut parameters) = (0, 0, ptr::null_mut());
+    // SAFETY: the domain is a live object of the bindings, and libvirt writes to three places of ours.
+    let code =
+        unsafe { sys::virDomainGetJobStats(domain.as_ptr(), &mut kind, &mut parameters, &mut count, 0) };
+    done(code, doing)?;
+    // SAFETY: libvirt has made that many parameters, and frees them here.
+    unsafe {
+        let progress = progress_of(parameters, count);
+        sys::virTypedParamsFree(parameters, count);
+        Ok(progress)
+    }
 }
 
-fn progress_of(stats: &JobStats) -> Option<MigrationProgress> {
-    let total = stats.data_total?;
+/// Progress in the parameters of a job; `None` before there are numbers.
+///
+/// # Safety
+/// There are `count` parameters, or none and no place.
+pub(super) unsafe fn progress_of(
+    parameters: *const sys::virTypedParameter,
+    count: c_int,
+) -> Option<MigrationProgress> {
+    let count = usize::try_from(count).ok().filter(|_| !parameters.is_null())?;
+    // SAFETY: as the caller says.
+    let parameters = unsafe { std::slice::from_raw_parts(parameters, count) };
+    let number = |name: &CStr| {
+        let found = parameters.iter().find(|parameter| is_named(parameter, name))?;
+        // SAFETY: the type says which number it is.
+        (found.type_ as u32 == sys::VIR_TYPED_PARAM_ULLONG as u32).then(|| unsafe { found.value.ul })
+    };
+    let of = |name| number(name).unwrap_or_default();
     Some(MigrationProgress {
-        total,
-        processed: stats.data_processed.unwrap_or_default(),
-        remaining: stats.data_remaining.unwrap_or_default(),
-        bytes_per_second: stats.mem_bps.unwrap_or_default(),
+        total: number(c"data_total")?,
+        processed: of(c"data_processed"),
+        remaining: of(c"data_remaining"),
+        bytes_per_second: of(c"memory_bps"),
         // libvirt tells pages.
-        dirty_bytes_per_second: stats
-            .mem_dirty_rate
-            .unwrap_or_default()
-            .saturating_mul(stats.mem_page_size.unwrap_or_default()),
-        iteration: stats.mem_iteration.unwrap_or_default(),
-        downtime_ms: stats.downtime.unwrap_or_default(),
+        dirty_bytes_per_second: of(c"memory_dirty_rate").saturating_mul(of(c"memory_page_size")),
+        iteration: of(c"memory_iteration"),
+        downtime_ms: of(c"downtime"),
     })
+}
+
+fn is_named(parameter: &sys::virTypedParameter, name: &CStr) -> bool {
+    let field = parameter.field.iter().map(|letter| *letter as u8);
+    field.take_while(|letter| *letter != 0).eq(name.to_bytes().iter().copied())
 }
 
 /// Aborts the job of the domain.
@@ -104,6 +132,40 @@ mod tests {
         let sockets =
             MigrationSockets { libvirt: "/r/l".into(), memory: "/r/m".into(), disks: "/r/d".into() };
         Migrate { id: "m".into(), sockets, copied_disks: Vec::new(), limits }
+    }
+
+    fn parameter(name: &str, kind: u32, value: u64) -> sys::virTypedParameter {
+        let mut field = [0; 80];
+        field.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from as std::ffi::c_char);
+        sys::virTypedParameter {
+            field,
+            type_: kind as i32,
+            value: sys::_virTypedParameterValue { ul: value },
+        }
+    }
+
+    #[test]
+    fn parameters_of_a_job_become_its_progress_and_others_are_passed_over() {
+        let number = sys::VIR_TYPED_PARAM_ULLONG as u32;
+        let all = [
+            parameter("operation", sys::VIR_TYPED_PARAM_INT as u32, 5),
+            parameter("data_total", number, 100),
+            parameter("data_remaining", number, 40),
+            parameter("data_remaining_of_later", number, 9),
+            parameter("memory_dirty_rate", number, 3),
+            parameter("memory_page_size", number, 4096),
+            parameter("downtime", sys::VIR_TYPED_PARAM_INT as u32, 7),
+        ];
+        let of = |all: &[sys::virTypedParameter]| unsafe { progress_of(all.as_ptr(), all.len() as c_int) };
+        let expected = MigrationProgress {
+            total: 100,
+            remaining: 40,
+            dirty_bytes_per_second: 12288,
+            ..MigrationProgress::default()
+        };
+        assert_eq!(of(&all), Some(expected));
+        assert_eq!(of(&all[..1]), None, "there is no number yet");
+        assert_eq!(unsafe { progress_of(ptr::null(), 0) }, None);
     }
 
     #[test]
