@@ -16,7 +16,8 @@
 //! sets the placement, replicas and patches of components ([`components`]). VMIs of an older version are
 //! counted, and evicted if its strategy says so ([`workloads`]). A field that is set and has no effect is
 //! named by the condition `SettingsServed`. `DataVolumesServed` says if this installation fills disks
-//! ([`crate::cdi`]).
+//! ([`crate::cdi`]). Settings of the ConfigMap `kubevirt-config`, as older guides have them, are written into
+//! fields that the object leaves unset ([`config_map`]).
 //! **Caveats.** Objects that were applied beside the KubeVirt object (programs, RBAC, definitions) have to be
 //! deleted by the administrator.
 
@@ -34,6 +35,7 @@ mod workloads;
 use crate::cdi;
 use crate::installation::{self, served_condition, set_conditions};
 use api::kubevirt::ConditionType;
+use api::kubevirt::config_map::{self, Adoption};
 use api::kubevirt::served::{CONDITION, unserved};
 use cluster_model::conditions::status_of;
 use cluster_model::objects::{KUBEVIRT, Key, Kind, REMOVED, StoredObject as _, World, key};
@@ -84,6 +86,10 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let all: Vec<String> = finalizers.into_iter().chain([removal::FINALIZER.to_owned()]).collect();
         next["metadata"]["finalizers"] = json!(all);
     }
+    let Adoption { taken, unserved: keys } = match world.config_maps.get(namespace, config_map::NAME) {
+        Some(map) => config_map::adopt(&map.object["data"], &mut next),
+        None => Adoption::default(),
+    };
     let missing = installation::unready_components(world, &DEPLOYMENTS, &DAEMONS);
     let state = status::State::new(world, &settings.object, missing.as_deref());
     state.write(status_of(&mut next), settings.meta().generation);
@@ -93,7 +99,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         None => workloads::batch(world, &mut next, &outdated, now),
         Some(_) => Plan::default(),
     };
-    let (value, reason, message) = served_condition(&unserved(&settings.object));
+    let (value, reason, message) = served_condition(&[unserved(&next), keys].concat());
     let problem = components::problem(world, &settings.object);
     if let Some((reason, message)) = &problem
         && !is_said(&settings.object, "Synchronized", reason)
@@ -120,7 +126,20 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     }
     set_conditions::<ConditionType>(&mut next, &says, now);
     plan.update(Kind::KubeVirt, settings.meta(), &settings.object, &next, true);
+    if !taken.is_empty() {
+        plan.record_event(Kind::KubeVirt, settings.meta(), true, "SettingsTaken", taken_settings(&taken));
+    }
     plan.and(evictions).and(cdi::create_if_missing(world))
+}
+
+/// Message about settings that were taken from the ConfigMap.
+fn taken_settings(taken: &[String]) -> String {
+    format!(
+        "The ConfigMap {} is of KubeVirt 0.35 and older. Its settings are in this object now: {}. Change them here from now \
+         on, and delete the ConfigMap.",
+        config_map::NAME,
+        taken.join(", ")
+    )
 }
 
 /// A condition of this type gives this reason.

@@ -117,6 +117,67 @@ fn a_setting_without_effect_is_named_until_it_is_gone() {
     assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
 }
 
+/// The ConfigMap of an older guide.
+fn older_guide(sim: &mut Sim, data: &Value) -> Key {
+    let metadata = json!({"namespace": "kubevirt", "name": "kubevirt-config"});
+    sim.put(Kind::ConfigMap, json!({"metadata": metadata, "data": data}))
+}
+
+#[test]
+fn settings_of_an_older_guide_are_taken_and_the_object_wins() {
+    let (mut sim, key) = begin();
+    sim.change(&key, json!({"spec": {"configuration": {"cpuModel": "host-passthrough"}}}));
+    let data = json!({
+        "debug.useEmulation": "true", "feature-gates": "DataVolumes,LiveMigration,HostDisk",
+        "default-cpu-model": "Haswell", "migrations": "parallelMigrationsPerCluster: 5", "memory-overcommit": "much",
+    });
+    let map = older_guide(&mut sim, &data);
+    sim.settle();
+    let configuration = sim.get(&key)["spec"]["configuration"].clone();
+    let developer =
+        json!({"useEmulation": true, "featureGates": ["DataVolumes", "LiveMigration", "HostDisk"]});
+    assert_eq!(configuration, json!({"cpuModel": "host-passthrough", "developerConfiguration": developer}));
+    assert!(sim.world.config().use_emulation, "it has an effect");
+    let (status, _, said) = sim.condition(&key, "SettingsServed").unwrap();
+    assert_eq!(status, "False");
+    for part in [
+        "featureGates: no effect, \"LiveMigration\": VMIs are not live-migrated yet",
+        "ConfigMap kubevirt-config, key default-cpu-model: no effect, the KubeVirt object decides, by \
+         spec.configuration.cpuModel",
+        "key migrations: no effect, VMIs are not live-migrated yet; the field of today is spec.configuration.migrations",
+        "key memory-overcommit: no effect, \"much\" is not a number",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let events = |sim: &Sim| sim.reasons().iter().filter(|reason| **reason == "SettingsTaken").count();
+    assert_eq!(events(&sim), 1);
+    let writes = sim.writes;
+    sim.advance(3600);
+    sim.settle();
+    assert_eq!((sim.writes, events(&sim)), (writes, 1), "it is said once");
+    // The KubeVirt object says otherwise.
+    sim.change(&key, json!({"spec": {"configuration": {"developerConfiguration": {"useEmulation": false}}}}));
+    sim.settle();
+    assert!(!sim.world.config().use_emulation);
+    // The settings stay when the ConfigMap goes, and its keys are not named any more.
+    sim.delete(&map);
+    sim.settle();
+    let developer = &sim.get(&key)["spec"]["configuration"]["developerConfiguration"];
+    assert_eq!(developer["featureGates"], json!(["DataVolumes", "LiveMigration", "HostDisk"]));
+    let (_, _, said) = sim.condition(&key, "SettingsServed").unwrap();
+    assert!(!said.contains("kubevirt-config") && events(&sim) == 1, "{said}");
+}
+
+#[test]
+fn the_config_map_of_another_namespace_is_not_read() {
+    let (mut sim, key) = begin();
+    let metadata = json!({"namespace": "n", "name": "kubevirt-config"});
+    sim.put(Kind::ConfigMap, json!({"metadata": metadata, "data": {"debug.useEmulation": "true"}}));
+    sim.settle();
+    assert_eq!(sim.get(&key)["spec"], json!({}));
+    assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
+}
+
 #[test]
 fn it_takes_vms_and_webhooks_along_and_is_not_made_again() {
     let (mut sim, key) = begin();

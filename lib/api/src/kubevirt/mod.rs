@@ -8,10 +8,12 @@
 
 mod annotation_policy;
 mod client;
+pub mod config_map;
 mod configuration;
 mod developer;
 mod devices;
 pub mod flags;
+mod gates;
 mod hardware;
 mod migration;
 mod network;

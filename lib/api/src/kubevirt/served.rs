@@ -9,7 +9,7 @@
 //! A KubeVirt object of upstream must be accepted here, so no field is refused for its presence. Fields
 //! without effect are reported. A test walks the schema and fails on a field that is not in the list.
 
-use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS};
+use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS, gates};
 use crate::machine::host_folders::{HOST_DISK_FOLDERS, HostFolders};
 use crate::machine::machine_type_map::{MACHINE_TYPES, MachineTypeMap};
 use crate::machine::mediated::MediatedTypes;
@@ -37,16 +37,17 @@ pub enum Served {
 
 use Served::{Entries, No, Values, Yes};
 
-const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
+pub(super) const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
 const NO_IMAGES: &str = "the manifests name the images";
 const NO_MONITORING: &str =
     "`coracle manifests --monitoring` prints the ServiceMonitor and the rights of Prometheus";
 const NO_TARGET: &str = "a patch changes Deployment virt-controller, virt-api or cdi-uploadproxy, or DaemonSet virt-handler; other objects are \
      those of the manifests";
-const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
+pub(super) const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
-const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
-const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
+pub(super) const NO_TYPES: &str =
+    "`coracle manifests --instancetypes` prints the instance types and preferences";
+pub(super) const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
 /// Feature gates with an effect when they are disabled. The first one has no effect when it is enabled:
 /// hotplug is not supported yet, and an empty CD-ROM drive is allowed by default.
 const SHUT_GATES: &[&str] = &[
@@ -62,6 +63,8 @@ const SHUT_GATES: &[&str] = &[
     "Sidecar",
     "VSOCK",
 ];
+/// The field of the feature gates to enable.
+const OPENED: &str = "configuration.developerConfiguration.featureGates";
 /// Feature gates with an effect when they are enabled.
 const GATES: &[&str] = SHUT_GATES.split_at(1).1;
 
@@ -86,7 +89,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("synchronizationPort", No(NO_MIGRATION)),
     ("configuration.cpuModel", Yes),
     ("configuration.cpuRequest", Yes),
-    ("configuration.developerConfiguration.featureGates", Values(GATES)),
+    (OPENED, Values(GATES)),
     ("configuration.developerConfiguration.disabledFeatureGates", Values(SHUT_GATES)),
     ("configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent", Yes),
     ("configuration.developerConfiguration.minimumReservePVCBytes", Yes),
@@ -268,14 +271,16 @@ pub fn unserved_of(fields: &[(&str, Served)], said: &Value, at: &str) -> Vec<Uns
             No(_) => {}
             Values(known) | Entries(_, known) => {
                 let said = if let Entries(key, _) = served { of_entries(value, key) } else { texts(value) };
+                let opens = *field == OPENED;
                 let others = said.into_iter().filter(|text| !text.is_empty() && !known.contains(text));
+                let others = others.filter(|text| !(opens && gates::is_always_enabled(text)));
                 // The message repeats a bounded part of the value.
                 let others = others.map(|text| text.chars().take(64).collect::<String>());
                 let supported = known.join(", ");
-                found
-                    .extend(others.map(|other| {
-                        note(&format!("{other:?} is not supported; supported are {supported}"))
-                    }));
+                found.extend(others.map(|other| match gates::absence(&other).filter(|_| opens) {
+                    Some(why) => note(&format!("{other:?}: {why}")),
+                    None => note(&format!("{other:?} is not supported; supported are {supported}")),
+                }));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! ConfigMap: CA bundles, public keys of upload tokens, markers of a removed installation or CDI object,
-//! registry and proxy settings of importer pods, labels of VMs that are exported as metrics, and the client
-//! CA of the API aggregator.
+//! registry and proxy settings of importer pods, labels of VMs that are exported as metrics, settings as older
+//! guides have them, and the client CA of the API aggregator.
 
 use super::secret::{AUTHORITY, certificates};
 use crate::objects::about::kept;
@@ -8,6 +8,7 @@ use crate::objects::{About, ClusterObject, Selector, Use};
 use crate::uploads::{CLIENT_SIGNER, SERVER_SIGNER, SIGNING_KEY};
 use crate::worker::REGISTRIES;
 use api::cdi::served::PROXY_AUTHORITIES;
+use api::kubevirt::config_map;
 
 /// The key of the ConfigMap [`AUTHORITY`] that holds the authorities.
 pub const BUNDLE: &str = "ca-bundle";
@@ -40,6 +41,7 @@ pub(crate) const ABOUT: About = About {
             REGISTRIES,
             PROXY_AUTHORITIES,
             VM_LABELS,
+            config_map::NAME,
         ],
         ..Use::NONE
     },
@@ -63,6 +65,7 @@ pub(crate) const ABOUT: About = About {
         CDI_REMOVED => super::cdi::all(world).into_iter().chain(super::cdi::disks(world)).collect(),
         // The labels are read when metrics are scraped.
         VM_LABELS => Vec::new(),
+        config_map::NAME => super::kubevirt::all(world),
         _ => super::kubevirt::all(world).into_iter().chain([certificates(world)]).collect(),
     },
     ..About::new("v1", "ConfigMap", "configmaps")

@@ -1,0 +1,106 @@
+//! Feature gates that older guides and other versions of KubeVirt enable, and that no program here reads.
+//!
+//! | feature gate | becomes |
+//! |---|---|
+//! | of a feature that is always enabled here ([`is_always_enabled`]) | accepted silently |
+//! | of a feature that does not exist here ([`absence`]) | a warning that names the reason |
+//! | any other | a warning that lists the supported ones (`served.rs`) |
+
+use super::served::{NO_LIVE_UPDATE, NO_MIGRATION, NO_TYPES};
+
+/// Feature gates whose feature is enabled without one.
+const ALWAYS: &[&str] = &[
+    "AutoResourceLimitsGate",
+    "CPUManager",
+    "CPUNodeDiscovery",
+    "DataVolumes",
+    "EnableVirtioFsConfigVolumes",
+    "EnableVirtioFsStorageVolumes",
+    "ExperimentalVirtiofsSupport",
+    "GPU",
+    "InstancetypeReferencePolicy",
+    "NUMA",
+    "NetworkBindingPlugins",
+    "NonRoot",
+    "PSA",
+    "PanicDevices",
+    "SRIOV",
+    "VMPersistentState",
+    "VideoConfig",
+];
+
+const NO_HOTPLUG: &str = "a running VMI takes no volumes and no interfaces yet";
+const BY_PLUGIN: &str =
+    "discontinued in KubeVirt too: register a network binding plugin in spec.configuration.network.binding";
+
+/// Feature gates whose feature does not exist here, with the reason.
+const ABSENT: &[(&str, &str)] = &[
+    ("CommonInstancetypesDeploymentGate", NO_TYPES),
+    ("HotplugNICs", NO_HOTPLUG),
+    ("HotplugVolumes", NO_HOTPLUG),
+    ("LiveMigration", NO_MIGRATION),
+    ("Macvtap", BY_PLUGIN),
+    ("MigrationPriorityQueue", NO_MIGRATION),
+    ("Passt", BY_PLUGIN),
+    ("SRIOVLiveMigration", NO_MIGRATION),
+    ("Snapshot", "VMs have no snapshots yet"),
+    ("VMExport", "there is no VirtualMachineExport yet"),
+    ("VMLiveUpdateFeatures", NO_LIVE_UPDATE),
+    ("VolumeMigration", NO_MIGRATION),
+    ("VolumesUpdateStrategy", NO_LIVE_UPDATE),
+];
+
+/// True if the feature of this gate is enabled without the gate.
+pub(super) fn is_always_enabled(gate: &str) -> bool {
+    ALWAYS.contains(&gate)
+}
+
+/// Reason why enabling this feature gate has no effect; `None` for an unknown one.
+pub(super) fn absence(gate: &str) -> Option<&'static str> {
+    ABSENT.iter().find(|(name, _)| *name == gate).map(|(_, why)| *why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubevirt::served::unserved;
+    use crate::machine::OPEN_BY_DEFAULT;
+    use serde_json::json;
+
+    fn warnings(list: &str, gates: &[&str]) -> Vec<String> {
+        let object = json!({"spec": {"configuration": {"developerConfiguration": {list: gates}}}});
+        unserved(&object).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn gates_of_older_guides_are_accepted_or_named_with_the_reason() {
+        assert_eq!(warnings("featureGates", ALWAYS), [""; 0], "these features are enabled");
+        let named = warnings("featureGates", &["DataVolumes", "LiveMigration", "HostDisk", "Typo"]);
+        let [migration, typo] = &named[..] else { panic!("{named:?}") };
+        assert!(
+            migration
+                .ends_with(r#"featureGates: no effect, "LiveMigration": VMIs are not live-migrated yet"#)
+        );
+        assert!(typo.contains(r#""Typo" is not supported; supported are DownwardMetrics, "#), "{typo}");
+        for (gate, why) in ABSENT {
+            let [warning] = &warnings("featureGates", &[gate])[..] else { panic!("{gate}") };
+            assert!(warning.ends_with(&format!("{gate:?}: {why}")), "{warning}");
+        }
+    }
+
+    /// Nothing disables these features.
+    #[test]
+    fn a_gate_that_is_always_enabled_cannot_be_disabled() {
+        let [warning] = &warnings("disabledFeatureGates", &["NUMA"])[..] else { panic!("no warning") };
+        assert!(warning.contains(r#""NUMA" is not supported"#), "{warning}");
+    }
+
+    #[test]
+    fn a_gate_is_in_one_list() {
+        for (gate, _) in ABSENT {
+            assert!(!is_always_enabled(gate) && !OPEN_BY_DEFAULT.contains(gate), "{gate}");
+        }
+        assert!(ALWAYS.iter().all(|gate| !OPEN_BY_DEFAULT.contains(gate)));
+        assert!(ALWAYS.is_sorted() && ABSENT.is_sorted());
+    }
+}
