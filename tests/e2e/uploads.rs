@@ -13,7 +13,7 @@ const POD_PHASE: &str = ".metadata.annotations.cdi\\.kubevirt\\.io/storage\\.pod
 const POD_READY: &str = ".metadata.annotations.cdi\\.kubevirt\\.io/storage\\.pod\\.ready";
 
 /// The upload proxy, as the host reaches it.
-fn proxy(space: &Space) -> String {
+pub(crate) fn proxy(space: &Space) -> String {
     let slices = ["get", "endpointslices", "-l", "kubernetes.io/service-name=cdi-uploadproxy"];
     let path = ["-o", "jsonpath={.items[*].endpoints[?(@.conditions.ready==true)].addresses[0]}"];
     let look = || {

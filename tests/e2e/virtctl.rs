@@ -1,6 +1,7 @@
 //! The real virtctl, unmodified, as people use it: each of its verbs against the API that it was written for
 //! (`subresources.kubevirt.io`). It judges by its exit code, and by what it prints.
 
+mod guide;
 pub(crate) mod login;
 mod own;
 mod rfb;

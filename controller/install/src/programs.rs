@@ -123,10 +123,15 @@ fn mounted(name: &str, path: &str) -> Value {
 
 /// A Service: that of virt-api for the API server, or that of cdi-uploadproxy for clients.
 fn service(options: &InstallOptions, (name, port): (&str, u16)) -> Value {
+    let mut labels = json!({"kubevirt.io": name});
+    if name == PROXY.program {
+        // The label by which guides for upstream's CDI find the Service.
+        labels["cdi.kubevirt.io"] = json!(name);
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "namespace": options.namespace, "labels": {"kubevirt.io": name}},
+        "metadata": {"name": name, "namespace": options.namespace, "labels": labels},
         "spec": {
             "selector": {"kubevirt.io": name},
             "ports": [{"name": "https", "port": port, "targetPort": "metrics", "protocol": "TCP"}],

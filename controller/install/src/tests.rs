@@ -48,6 +48,17 @@ fn what_was_wished_is_in_every_place() {
     }
 }
 
+/// Guides for upstream's CDI look for the Service by this label.
+#[test]
+fn the_service_of_uploads_has_upstreams_label() {
+    let objects = objects(&options());
+    let labelled = objects.iter().filter(|object| {
+        object["kind"] == "Service" && object["metadata"]["labels"]["cdi.kubevirt.io"] == "cdi-uploadproxy"
+    });
+    let names: Vec<&Value> = labelled.map(|service| &service["metadata"]["name"]).collect();
+    assert_eq!(names, ["cdi-uploadproxy"]);
+}
+
 /// All rights of each account: a new right must be added here, too.
 #[test]
 fn each_account_may_do_this_and_nothing_else() {

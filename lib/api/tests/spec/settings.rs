@@ -331,6 +331,10 @@ several; none unless it is there. In each of them a namespace has the folder of 
 The annotation `kubevirt.io/eviction-hard` has the eviction thresholds of the kubelets, in the words of their flag, where virt-handler cannot
 read them ([when the disk of a node fills](../how-to/nodes.md#when-the-disk-of-a-node-fills)).
 
+Feature gates whose feature is enabled here without one (`DataVolumes`, `CPUManager`, `NUMA` and others of older guides) are accepted
+silently; of one whose feature does not exist yet the warning says why. Settings of the ConfigMap `kubevirt-config`, as KubeVirt up to
+0.35 had it, are [written into fields that are unset](../how-to/from-kubevirt.md#walk-an-older-guide).
+
 `customizeComponents.patches` change the Deployments `virt-controller`, `virt-api` and `cdi-uploadproxy` and the DaemonSet
 `virt-handler`: of `spec` replicas, `strategy`, `updateStrategy`, `minReadySeconds`, `progressDeadlineSeconds` and
 `revisionHistoryLimit`; of the pods `affinity`, `nodeSelector`, `tolerations`, `topologySpreadConstraints`, `imagePullSecrets`,
