@@ -82,7 +82,7 @@ fn virtctl(space: &Space, args: &[&str]) -> Command {
 }
 
 /// The guide's VM: the ISO first, then the disk of the node, and the drivers as a second CD-ROM.
-fn manifest(folder: &Folder) -> String {
+fn manifest(folder: &Folder<'_>) -> String {
     let system = format!("{}/system.img", folder.path());
     let system = format!("{{name: system, hostDisk: {{path: {system}, type: DiskOrCreate, capacity: 1Gi}}}}");
     let disks = [

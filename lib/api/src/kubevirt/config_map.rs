@@ -10,7 +10,8 @@
 //! another value later, the field follows, unless the KubeVirt object says otherwise meanwhile. A setting stays
 //! when the ConfigMap is deleted: it is a setting of the KubeVirt object from then on.
 
-use super::served::{DEPRECATED, NO_MIGRATION, Unserved};
+use super::gates::NO_MIGRATION;
+use super::served::{DEPRECATED, Unserved};
 use crate::machine::hardware::{MOST, is_folder};
 use crate::quantity::Quantity;
 use serde_json::{Map, Value, json};

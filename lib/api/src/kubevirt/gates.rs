@@ -6,8 +6,6 @@
 //! | of a feature that does not exist here ([`absence`]) | a warning that names the reason |
 //! | any other | a warning that lists the supported ones (`served.rs`) |
 
-use super::served::{NO_LIVE_UPDATE, NO_MIGRATION, NO_TYPES};
-
 /// Feature gates whose feature is enabled without one.
 const ALWAYS: &[&str] = &[
     "AutoResourceLimitsGate",
@@ -29,6 +27,10 @@ const ALWAYS: &[&str] = &[
     "VideoConfig",
 ];
 
+pub(super) const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
+pub(super) const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
+pub(super) const NO_TYPES: &str =
+    "`coracle manifests --instancetypes` prints the instance types and preferences";
 const NO_HOTPLUG: &str = "a running VMI takes no volumes and no interfaces yet";
 const BY_PLUGIN: &str =
     "discontinued in KubeVirt too: register a network binding plugin in spec.configuration.network.binding";

@@ -9,7 +9,8 @@
 //! A KubeVirt object of upstream must be accepted here, so no field is refused for its presence. Fields
 //! without effect are reported. A test walks the schema and fails on a field that is not in the list.
 
-use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS, gates};
+use super::gates::{self, NO_LIVE_UPDATE, NO_MIGRATION, NO_TYPES};
+use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS};
 use crate::machine::host_folders::{HOST_DISK_FOLDERS, HostFolders};
 use crate::machine::machine_type_map::{MACHINE_TYPES, MachineTypeMap};
 use crate::machine::mediated::MediatedTypes;
@@ -37,16 +38,12 @@ pub enum Served {
 
 use Served::{Entries, No, Values, Yes};
 
-pub(super) const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
 const NO_IMAGES: &str = "the manifests name the images";
 const NO_MONITORING: &str =
     "`coracle manifests --monitoring` prints the ServiceMonitor and the rights of Prometheus";
 const NO_TARGET: &str = "a patch changes Deployment virt-controller, virt-api or cdi-uploadproxy, or DaemonSet virt-handler; other objects are \
      those of the manifests";
-pub(super) const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
-pub(super) const NO_TYPES: &str =
-    "`coracle manifests --instancetypes` prints the instance types and preferences";
 pub(super) const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
 /// Feature gates with an effect when they are disabled. The first one has no effect when it is enabled:
 /// hotplug is not supported yet, and an empty CD-ROM drive is allowed by default.
