@@ -31,8 +31,8 @@ pub use stdin::StdinSource;
 
 use crate::Result;
 use crate::filter::{Boundary, OnBoundary};
-use container_disk::Name;
 use container_disk::meaning::{Meaning, Role, not_a_volume};
+use container_disk::{Digest, Name};
 use disk_format::ReadAt;
 use std::fmt;
 use std::io::Read;
@@ -123,10 +123,30 @@ pub fn open(named: &SourceSpec, options: &Options) -> Result<Arc<dyn Source>> {
 /// The printable form of a source's name: a URL without its user and its query, which may hold a password and
 /// a signature; any other name as it is.
 pub fn shown(name: &str) -> String {
-    match name.split_once("://") {
-        Some(("http" | "https", _)) => http::shown(name),
-        _ => name.to_owned(),
+    match is_web(name) {
+        true => http::shown(name),
+        false => name.to_owned(),
     }
+}
+
+/// A digest of a source's whole name, with the user and the query that [`shown`] leaves out.
+pub fn name_digest(name: &str) -> String {
+    let whole = reqwest::Url::parse(name).ok().filter(|_| is_web(name)).map(|mut url| {
+        // A server does not get it.
+        url.set_fragment(None);
+        url.to_string()
+    });
+    Digest::of(whole.as_deref().unwrap_or(name).as_bytes()).to_string()
+}
+
+/// True if [`shown`] leaves out nothing of a name: no user and no query.
+pub fn is_shown_whole(name: &str) -> bool {
+    name_digest(name) == name_digest(&shown(name))
+}
+
+fn is_web(name: &str) -> bool {
+    let scheme = name.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web)))
 }
 
 /// An open source: it exists, can be read, and its first facts are known.
@@ -248,5 +268,26 @@ impl Identity {
     /// True if the evidence is equal, names aside.
     pub(crate) fn agrees(&self, other: &Identity) -> bool {
         (&self.value, self.size, self.says) == (&other.value, other.size, other.says)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_of_what_is_not_shown_too() {
+        let plain = "http://h/image";
+        for same in ["HTTP://H:80/image", "http://h/image#part"] {
+            assert_eq!((shown(same), name_digest(same)), (shown(plain), name_digest(plain)), "{same}");
+            assert!(is_shown_whole(same), "{same}");
+        }
+        for other in ["http://h/image?os=a", "http://h/image?os=b", "HTTP://u:p@h/image", "http://v@h/image"]
+        {
+            assert_ne!(name_digest(other), name_digest(plain), "{other}");
+            assert!(!is_shown_whole(other) && !shown(other).contains(['@', '=']), "{other}");
+        }
+        assert_ne!(name_digest("http://h/image?os=a"), name_digest("http://h/image?os=b"));
+        assert!(is_shown_whole("http://h") && is_shown_whole("docker://h/os:1") && is_shown_whole("nothing"));
     }
 }
