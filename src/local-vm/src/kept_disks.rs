@@ -1,15 +1,19 @@
 //! Disks of the pool, as a user manages them: which there are, which VM uses each, and the removal of one.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::host_file::paths;
+use crate::lock::{LOCK, Lock};
 use crate::path::file_at;
-use crate::place::{Home, Lock, check_name};
+use crate::place::{Home, check_name};
 use crate::record::Vm;
 use crate::resolve::disk_record::{DISK, DiskRecord};
 use api::launcher::Source;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use storage::{FileId, file_in_use};
 
 /// A disk in the pool.
@@ -65,8 +69,15 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
         let what = format!("the pool has no disk {name:?}; 'coracle pool ls' lists all disks");
         return Err(Error::new(ErrorKind::NotFound, what));
     }
-    let _lock = Lock::take(&folder.join("lock"), &format!("the disk {name}"))?;
+    // A start locks its VM first, and the disk then.
+    let vms = facts(home, name.to_owned(), &users(home)?)?.vms;
+    let _vms = vms.iter().map(|vm| lock_user(home, vm)).collect::<Result<Vec<Lock>>>()?;
+    let _lock = Lock::take(&folder.join(LOCK), &format!("the disk {name}"))?;
     let disk = facts(home, name.to_owned(), &users(home)?)?;
+    if let Some(vm) = disk.vms.iter().find(|&vm| !vms.contains(vm)) {
+        let what = format!("the disk {name} is not removed: the VM {vm} got it meanwhile");
+        return Err(Error::failed(what));
+    }
     for vm in &disk.vms {
         let is_up = Vm::find(home, vm)?.map(|vm| vm.standing()).transpose()?.is_some_and(|is| is.is_up());
         if is_up || !force {
@@ -92,6 +103,84 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
     }
     DiskRecord::remove(&folder)?;
     Ok(disk.allocated)
+}
+
+/// Locks a VM that had a disk a moment ago.
+fn lock_user(home: &Home, vm: &str) -> Result<Lock> {
+    let lock = home.lock_vm(vm)?;
+    if Vm::find(home, vm)?.is_none() {
+        // It was removed meanwhile, and the lock has made its folder again.
+        home.clear_vm(vm)?;
+    }
+    Ok(lock)
+}
+
+/// Locks the disks of the pool that a VM starts again with. Each must be complete.
+pub(crate) fn hold(vm: &Vm) -> Result<Vec<Lock>> {
+    let mut held = vec![];
+    for name in of_vm(vm)? {
+        match Lock::wait(&vm.home.pool().join(&name).join(LOCK)) {
+            Ok(lock) => held.push(lock),
+            // The disk was removed.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        check_complete(vm, &name)?;
+    }
+    Ok(held)
+}
+
+/// Checks that the disks of the pool that a VM has are complete, so that it can start again with them.
+pub(crate) fn check(vm: &Vm) -> Result<()> {
+    of_vm(vm)?.iter().try_for_each(|name| check_complete(vm, name))
+}
+
+fn check_complete(vm: &Vm, name: &str) -> Result<()> {
+    let folder = vm.home.pool().join(name);
+    if DiskRecord::find(&folder)?.is_some() {
+        return Ok(());
+    }
+    let vm = vm.name();
+    Err(match folder.join(DISK).exists() {
+        true => Error::refused(format!("{vm} is not started: the import of its disk {name} has not ended"))
+            .with_hint(format!(
+                "'coracle run' with what the VM was made from ends it; 'coracle pool rm -f {name}' removes the disk"
+            )),
+        false => Error::new(
+            ErrorKind::NotFound,
+            format!("{vm} is not started: its disk {name} is no longer in the pool"),
+        )
+        .with_hint(format!(
+            "'coracle run' with what the VM was made from makes the disk anew; 'coracle rm {vm}' removes the VM"
+        )),
+    })
+}
+
+/// Names of the disks of the pool that a VM has by a PVC, sorted. A hostDisk with the path of one is a file of the user.
+fn of_vm(vm: &Vm) -> Result<BTreeSet<String>> {
+    let sync = &vm.record.sync;
+    let host_disks: BTreeSet<&str> = paths(&sync.vmi).map(|(volume, _)| volume).collect();
+    let pool = vm.home.pool();
+    let is_pool = |folder: &Path| -> Result<bool> {
+        Ok(folder == pool
+            || file_at(folder)?.is_some_and(|id| matches!(file_at(&pool), Ok(Some(own)) if own == id)))
+    };
+    let mut names = BTreeSet::new();
+    for (volume, source) in &sync.resolved.volumes {
+        let (Source::File { path, .. } | Source::Image { path, .. }) = source else { continue };
+        if host_disks.contains(volume.as_str()) || path.file_name() != Some(DISK.as_ref()) {
+            continue;
+        }
+        let folder = path.parent();
+        let name = folder.and_then(|folder| folder.file_name()?.to_str());
+        if let (Some(name), Some(above)) = (name, folder.and_then(Path::parent))
+            && check_name(name).is_ok()
+            && is_pool(above)?
+        {
+            names.insert(name.to_owned());
+        }
+    }
+    Ok(names)
 }
 
 fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDisk> {
@@ -137,8 +226,10 @@ fn users(home: &Home) -> Result<Vec<(FileId, String)>> {
 mod tests {
     use super::*;
     use crate::record::Record;
+    use crate::resolve::image::Images;
+    use crate::resolve::pool::HeldDisks;
+    use crate::start::{again, check_again};
     use api::launcher::{Format, Resolved, Sync};
-    use std::path::Path;
 
     fn home(root: &Path) -> Home {
         Home::from_env(Some(root.join("h")), |_| None).unwrap()
@@ -184,6 +275,122 @@ mod tests {
         assert_eq!(list(&home).unwrap().len(), 1);
     }
 
+    /// The result once no lock is in the way: a program that another test starts has those of an earlier call until it
+    /// runs.
+    fn settled<T>(act: impl Fn() -> Result<T>) -> Result<T> {
+        let mut patience = 200;
+        loop {
+            match act() {
+                Err(e) if patience > 0 && e.to_string().contains("another coracle works on") => {
+                    patience -= 1;
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// A VM that has stopped, with the disk at this path.
+    fn stopped(home: &Home, path: std::path::PathBuf, vmi: serde_json::Value) -> Vm {
+        let volume = Source::File { path, format: Format::Raw, preallocated: false };
+        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
+        fs::create_dir_all(home.vm("vm")).unwrap();
+        let sync = Sync { vmi, generation: 1, resolved };
+        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(home).unwrap();
+        Vm::open(home, "vm").unwrap()
+    }
+
+    /// The VM ran with it, and the next `run` imported it anew, over the data of the guest.
+    #[test]
+    fn a_vm_is_not_started_with_a_disk_whose_removal_was_interrupted() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let path = disk(&home, "web");
+        let folder = home.pool().join("web");
+        let vm = stopped(&home, path.clone(), serde_json::Value::Null);
+        check_again(&vm).unwrap();
+        for mark in ["removing", "importing"] {
+            fs::rename(folder.join("disk.json"), folder.join(mark)).unwrap();
+            for refused in [settled(|| again(&vm)).map(drop), check_again(&vm)] {
+                let e = refused.unwrap_err().to_string();
+                assert!(e.contains("interrupted; 'coracle pool rm -f web' ends it; 'mv "), "{e}");
+            }
+            assert!(list(&home).unwrap()[0].fault.is_some());
+            fs::rename(folder.join(mark), folder.join("disk.json")).unwrap();
+        }
+        check_again(&vm).unwrap();
+
+        fs::rename(folder.join("disk.json"), folder.join("removing")).unwrap();
+        assert!(settled(|| remove(&home, "web", true)).unwrap() >= 8192);
+        for refused in [settled(|| again(&vm)).map(drop), check_again(&vm)] {
+            let e = refused.unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::NotFound);
+            assert!(e.to_string().contains("its disk web is no longer in the pool; 'coracle run'"), "{e}");
+        }
+        assert!(!folder.exists(), "a start makes no folder of a disk");
+    }
+
+    #[test]
+    fn a_vm_is_not_started_with_an_unfinished_import() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let path = disk(&home, "web");
+        fs::remove_file(path.with_file_name("disk.json")).unwrap();
+        fs::write(path.with_file_name("importing"), "").unwrap();
+        let vm = stopped(&home, path.clone(), serde_json::Value::Null);
+        let e = again(&vm).unwrap_err().to_string();
+        assert!(e.contains("the import of its disk web has not ended; 'coracle run'"), "{e}");
+        // The disk as a file of the user, which the error of a lost record names as the way out.
+        let vmi = serde_json::json!({"spec": {"volumes": [{"name": "root", "hostDisk": {"path": path}}]}});
+        assert!(of_vm(&stopped(&home, path, vmi)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_disks_of_a_vm_are_those_of_the_pool_by_any_path() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let path = disk(&home, "web");
+        std::os::unix::fs::symlink(home.pool(), place.path().join("link")).unwrap();
+        fs::create_dir_all(place.path().join("other/web")).unwrap();
+        let of = |path| of_vm(&stopped(&home, path, serde_json::Value::Null)).unwrap();
+        assert_eq!(of(path), BTreeSet::from(["web".to_owned()]));
+        assert_eq!(of(place.path().join("link/web/disk.img")), BTreeSet::from(["web".to_owned()]));
+        assert!(of(place.path().join("other/web/disk.img")).is_empty());
+        assert!(of(place.path().join("missing/web/disk.img")).is_empty());
+    }
+
+    /// Its launcher opened a disk that was gone a moment later.
+    #[test]
+    fn the_disk_of_a_vm_that_another_process_starts_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let path = disk(&home, "web");
+        let vm = stopped(&home, path.clone(), serde_json::Value::Null);
+        let starts = home.lock_vm("vm").unwrap();
+        let e = remove(&home, "web", true).unwrap_err().to_string();
+        assert!(e.contains("another coracle works on the VM vm"), "{e}");
+        drop(starts);
+        assert!(path.exists() && home.pool().join("web/disk.json").exists());
+        let held = hold(&vm).unwrap();
+        assert_eq!(held.len(), 1);
+        let e = Lock::take(&home.pool().join("web").join(LOCK), "the disk web").unwrap_err().to_string();
+        assert!(e.contains("another coracle works on the disk web"), "{e}");
+    }
+
+    /// Its record names it in a moment.
+    #[test]
+    fn the_disk_of_a_run_that_has_no_record_yet_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let path = disk(&home, "web");
+        let images = Images::new(None, home.clone(), true, |_| {});
+        let held = HeldDisks::lock(&images, ["web", "data", "web"]).unwrap();
+        let e = remove(&home, "web", true).unwrap_err().to_string();
+        assert!(e.contains("another coracle works on the disk web"), "{e}");
+        assert!(path.exists());
+        drop(held);
+    }
+
     #[test]
     fn a_disk_with_a_damaged_record_is_listed_and_can_be_removed() {
         let place = tempfile::tempdir().unwrap();
@@ -227,12 +434,6 @@ mod tests {
         let e = remove(&home, "web", true).unwrap_err();
         assert!(e.to_string().contains("is not removed: it is locked"), "{e}");
         drop(file);
-        // A program that another test starts has the lock of the first call until it runs.
-        let mut patience = 200;
-        while let Err(e) = remove(&home, "web", true) {
-            assert!(patience > 0 && e.to_string().contains("another coracle works on"), "{e}");
-            patience -= 1;
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        settled(|| remove(&home, "web", true)).unwrap();
     }
 }

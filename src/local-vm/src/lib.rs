@@ -28,6 +28,7 @@ pub mod host_disks;
 pub mod host_file;
 pub mod kept_disks;
 pub mod launch;
+mod lock;
 pub mod manifest;
 pub mod path;
 pub mod place;

@@ -17,14 +17,16 @@
 //! runtime folder is also refused if others can write to a folder above it.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::lock::{ATTEMPTS, LOCK};
 use container_disk::Digest;
 use guard::folder::Parents;
 use std::ffi::OsString;
-use std::fs::{File, TryLockError};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+pub use crate::lock::Lock;
 
 /// The longest path a unix socket can have, without the zero at its end.
 const SOCKET_MAX: usize = 107;
@@ -189,6 +191,23 @@ impl Home {
         self.data.join("pool")
     }
 
+    /// Makes the folder of a disk of the pool and locks it, as soon as no other process has it locked. A process that
+    /// locks a VM, too, locks the VM first; of several disks it locks the first by name first.
+    pub(crate) fn lock_disk(&self, name: &str) -> Result<Lock> {
+        check_name(name)?;
+        let folder = self.pool().join(name);
+        let mut attempts = 0;
+        loop {
+            self.make(&folder)?;
+            attempts += 1;
+            match Lock::wait(&folder.join(LOCK)) {
+                // A removal took the folder between the two steps.
+                Err(e) if e.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => {}
+                other => return other,
+            }
+        }
+    }
+
     /// List of the raw disks of VMs that are gone.
     pub(crate) fn raw_disks(&self) -> PathBuf {
         self.data.join("raw-disks.json")
@@ -235,22 +254,15 @@ impl Home {
 
     fn lock_within(&self, name: &str, patience: Duration) -> Result<Lock> {
         let (folder, what) = (self.vm(name), format!("the VM {name}"));
-        let path = folder.join("lock");
+        let path = folder.join(LOCK);
         let since = Instant::now();
         self.make(&self.vms())?;
         loop {
             make(&folder)?;
             let (waits, refusal) = match Lock::take(&path, &what) {
-                Ok(lock) if lock.is_at(&path) => return Ok(lock),
-                Ok(_) => (
-                    SWEPT_WITHIN,
-                    Error::failed(format!(
-                        "{} is removed by another process again and again",
-                        folder.display()
-                    )),
-                ),
+                Ok(lock) => return Ok(lock),
                 // A sweep removed the folder between the two steps: try again.
-                Err(e) if !folder.exists() => (SWEPT_WITHIN, e),
+                Err(e) if e.kind() == ErrorKind::NotFound || !folder.exists() => (SWEPT_WITHIN, e),
                 Err(e) => (patience, e),
             };
             if since.elapsed() >= waits {
@@ -340,53 +352,6 @@ fn unusable(folder: &Path, e: &guard::folder::FolderError) -> Error {
         Some(cause) => e.because(cause),
         None => e,
     }
-}
-
-/// A locked file, by which one process at a time works on something.
-#[derive(Debug)]
-pub struct Lock {
-    file: File,
-}
-
-impl Lock {
-    /// True if the locked file still has this name, and was not removed meanwhile.
-    fn is_at(&self, path: &Path) -> bool {
-        let facts = (self.file.metadata(), std::fs::metadata(path));
-        matches!(facts, (Ok(held), Ok(there)) if (held.dev(), held.ino()) == (there.dev(), there.ino()))
-    }
-
-    /// Locks the file alone, or fails at once if another process has it locked.
-    pub fn take(path: &Path, what: &str) -> Result<Lock> {
-        let file = open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock { file }),
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::failed(format!("another coracle works on {what}; wait for it, or end it")))
-            }
-            Err(TryLockError::Error(e)) => Err(Error::io(format!("cannot lock {}", path.display()), e)),
-        }
-    }
-
-    /// Locks the file shared with others, as soon as no process has it locked alone.
-    pub fn share(path: &Path) -> Result<Lock> {
-        let file = open(path)?;
-        file.lock_shared().map_err(|e| Error::io(format!("cannot lock {}", path.display()), e))?;
-        Ok(Lock { file })
-    }
-
-    /// Locks the file alone, as soon as no other process has it locked.
-    pub fn wait(path: &Path) -> Result<Lock> {
-        let file = open(path)?;
-        file.lock().map_err(|e| Error::io(format!("cannot lock {}", path.display()), e))?;
-        Ok(Lock { file })
-    }
-}
-
-fn open(path: &Path) -> Result<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.open(path).map_err(|e| Error::io(format!("cannot open {}", path.display()), e))
 }
 
 #[cfg(test)]

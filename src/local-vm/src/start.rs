@@ -14,6 +14,7 @@ use super::client::Client;
 use super::confined;
 use super::host_disks;
 use super::host_file;
+use super::kept_disks;
 use super::launch;
 use super::manifest::{Finding, Located, Objects, refusal};
 use super::path::absolute;
@@ -178,7 +179,9 @@ impl Starter<'_> {
         // The files are looked at before their formats are told: one that is replaced meanwhile is another file.
         let files = host_file::files(&vmi)?;
         let held = super::disks::hold(home)?;
-        let mut resolved = self.options.resolver().resolve(name, &machine, forwards, accelerator)?;
+        let resolver = self.options.resolver();
+        let claims = resolver.hold(&machine)?;
+        let mut resolved = resolver.resolve(name, &machine, forwards, accelerator, &claims)?;
         resolved.hooks = hooks(self.options.hooks)?;
         if let Some(before) = &before {
             raw_disks::keep(home, &before.sync, &before.host_disks)?;
@@ -188,7 +191,7 @@ impl Starter<'_> {
         let mut record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
         record.host_disks = host_disks::recorded(&record, files);
         record.save(home)?;
-        drop(held);
+        drop((claims, held));
         let client = launch::start(self.launcher, home, name)?;
         let mut vm = Vm { home: home.clone(), record };
         let state = tell(&mut vm, &client)?;
@@ -199,6 +202,7 @@ impl Starter<'_> {
 
 /// Checks, while a VM may still run, that its disk files let it start again.
 pub fn check_again(vm: &Vm) -> Result<()> {
+    kept_disks::check(vm)?;
     host_disks::refresh(&vm.home, &mut vm.record.clone(), judge)
 }
 
@@ -211,6 +215,8 @@ fn judge(path: &Path) -> Result<Format> {
 pub fn again(vm: &Vm) -> Result<State> {
     let _lock = vm.home.lock_vm(vm.name())?;
     let mut vm = Vm::open(&vm.home, vm.name())?;
+    // No disk is removed later on: a removal locks the VM, too.
+    drop(kept_disks::hold(&vm)?);
     raw_disks::keep(&vm.home, &vm.record.sync, &vm.record.host_disks)?;
     host_disks::refresh(&vm.home, &mut vm.record, judge)?;
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);

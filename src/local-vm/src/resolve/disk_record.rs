@@ -1,30 +1,34 @@
 //! Record of a disk in the pool: it says that the disk is complete.
 //!
 //! ```text
-//!  disk.img   disk.json   importing
-//!     –           –           –       no disk yet
-//!     –           x           –       the same: an earlier version was ended while it removed the disk
-//!     –           –           x       an import in progress, or one that was interrupted, or a removal
-//!     x           –           x       the same: the disk has no data of a guest that is wanted, and is imported anew
-//!     x           x           x       a complete disk: its import was ended before it removed the mark
-//!     x           x           –       a complete disk, with the data of its guest
-//!     x           –           –       a disk that lost its record: refused, since an import would replace it
+//!  disk.img   disk.json   importing   removing
+//!     –           –           –           –       no disk yet
+//!     –           x           –           –       the same: an earlier version was ended while it removed the disk
+//!     –           –           –           x       the same: a removal was ended behind the disk
+//!     –           –           x           –       an import in progress, or one that was interrupted
+//!     x           –           x           –       the same: the disk has no data of a guest, and is imported anew
+//!     x           x           x           –       a complete disk: its import was ended before it removed the mark
+//!     x           x           –           –       a complete disk, with the data of its guest
+//!     x           –           –           –       a disk that lost its record: refused, since an import would replace it
+//!     x           –           any         x       a removal that was interrupted: refused, since a guest may have written
 //! ```
 //!
 //! A record beside a mark is that of the marked import: `begin` removes an older one durably before it writes the mark.
-//! A removal makes the record the mark, by one rename, before it removes the disk.
+//! A removal makes the record the mark `removing`, by one rename, before it removes the disk. Earlier versions made it the
+//! mark `importing`, which is empty otherwise.
 //!
 //! Every other error about these files is reported, too. An error that passed for a missing record would begin an import
 //! over the data of a guest.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::lock::LOCK;
 use crate::place::gone;
 use crate::record::now;
 use crate::whole_file::{sync_names, write_whole};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Name of the disk in its folder.
 pub(crate) const DISK: &str = "disk.img";
@@ -32,6 +36,8 @@ pub(crate) const DISK: &str = "disk.img";
 const RECORD: &str = "disk.json";
 /// Name of the mark of an import that has not ended.
 const IMPORTING: &str = "importing";
+/// Name of the mark of a removal that has not ended: the record that the disk had.
+const REMOVING: &str = "removing";
 
 /// Content of the file `disk.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +46,16 @@ pub(crate) struct DiskRecord {
     schema: String,
     /// Source of the disk, without its secrets.
     pub(crate) from: String,
+    /// Digest of the whole address of the source, with its user and query; unset in records of earlier versions, and
+    /// for a source without an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) address: Option<String>,
+    /// Namespace of the VMs that have the disk; unset in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<String>,
+    /// Name of the VM whose arguments asked for the disk; unset for a disk of a manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) vm: Option<String>,
     /// Virtual size in bytes at the end of the import.
     size: u64,
     /// Time of creation, RFC 3339.
@@ -52,7 +68,9 @@ pub(crate) struct DiskRecord {
 impl DiskRecord {
     /// A record of a disk that was imported now.
     pub(super) fn new(from: String, size: u64, preallocated: bool) -> DiskRecord {
-        DiskRecord { schema: "coracle.disk/v1".into(), from, size, created: now(), preallocated }
+        let schema = "coracle.disk/v1".into();
+        let (address, namespace, vm) = (None, None, None);
+        DiskRecord { schema, from, address, namespace, vm, size, created: now(), preallocated }
     }
 
     /// The record of the complete disk in this folder; `None` if the folder has no disk, or an unfinished one.
@@ -61,9 +79,15 @@ impl DiskRecord {
         let has_disk = exists(&disk)?;
         let bytes = match fs::read(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return match has_disk && !exists(&folder.join(IMPORTING))? {
-                    true => Err(lost(&disk, &path)),
-                    false => Ok(None),
+                if !has_disk {
+                    return Ok(None);
+                }
+                if let Some(mark) = removal(folder)? {
+                    return Err(cut_off(&disk, &mark));
+                }
+                return match exists(&folder.join(IMPORTING))? {
+                    true => Ok(None),
+                    false => Err(lost(&disk, &path)),
                 };
             }
             other => other.map_err(|e| {
@@ -82,8 +106,9 @@ impl DiskRecord {
     /// Marks the folder before an import writes to it. A record that is found then is of a disk that is gone; with the
     /// disk of this import, it would pass for a complete one.
     pub(super) fn begin(folder: &Path) -> Result<()> {
-        let record = folder.join(RECORD);
-        gone(fs::remove_file(&record)).map_err(cannot_remove(&record))?;
+        for old in [RECORD, REMOVING] {
+            clear(&folder.join(old))?;
+        }
         sync_names(folder)?;
         let path = folder.join(IMPORTING);
         fs::write(&path, []).map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
@@ -104,26 +129,68 @@ impl DiskRecord {
         gone(fs::remove_file(&path)).map_err(cannot_remove(&path))
     }
 
-    /// Removes a disk with its record. If it is interrupted, the folder has the disk as it was, or an unfinished one, or
-    /// none.
+    /// Removes a disk with its record, whose lock is held. If it is interrupted, the folder has the disk as it was, or one
+    /// that is refused, or none.
     pub(crate) fn remove(folder: &Path) -> Result<()> {
         DiskRecord::revoke(folder)?;
         sync_names(folder)?;
         let disk = folder.join(DISK);
         gone(fs::remove_file(&disk)).map_err(cannot_remove(&disk))?;
         sync_names(folder)?;
-        fs::remove_dir_all(folder).map_err(cannot_remove(folder))
+        clear_folder(folder)
     }
 
-    /// Makes the record the mark of an import: the disk is not a complete one from now on. A rename needs no room on a
+    /// Makes the record the mark of a removal: the disk is not a complete one from now on. A rename needs no room on a
     /// full file system.
     fn revoke(folder: &Path) -> Result<()> {
         let record = folder.join(RECORD);
-        if fs::symlink_metadata(&record).is_ok_and(|facts| facts.is_dir()) {
-            return fs::remove_dir_all(&record).map_err(cannot_remove(&record));
-        }
-        gone(fs::rename(&record, folder.join(IMPORTING))).map_err(cannot_remove(&record))
+        gone(fs::rename(&record, folder.join(REMOVING))).map_err(cannot_remove(&record))
     }
+}
+
+/// The mark of a removal that was interrupted.
+fn removal(folder: &Path) -> Result<Option<PathBuf>> {
+    let (mark, older) = (folder.join(REMOVING), folder.join(IMPORTING));
+    if exists(&mark)? {
+        return Ok(Some(mark));
+    }
+    // Its content is the record that the disk had.
+    let is_record = exists(&older)?
+        && fs::metadata(&older)
+            .map_err(|e| Error::io(format!("cannot look at {}", older.display()), e))?
+            .len()
+            > 0;
+    Ok(is_record.then_some(older))
+}
+
+/// Removes a folder whose lock is held. The lock goes last: a process that waited for it, or makes it anew, finds a
+/// folder that nobody empties.
+fn clear_folder(folder: &Path) -> Result<()> {
+    let cannot = |e| cannot_remove(folder)(e);
+    if fs::symlink_metadata(folder).map_err(cannot)?.is_symlink() {
+        return fs::remove_file(folder).map_err(cannot);
+    }
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        if entry.file_name() != LOCK {
+            clear(&entry.path())?;
+        }
+    }
+    clear(&folder.join(LOCK))?;
+    match fs::remove_dir(folder) {
+        // Another process makes a disk there by now.
+        Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        other => gone(other).map_err(cannot),
+    }
+}
+
+/// Removes a file, or a folder with all that it has.
+fn clear(path: &Path) -> Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(facts) if facts.is_dir() => fs::remove_dir_all(path),
+        _ => fs::remove_file(path),
+    };
+    gone(removed).map_err(cannot_remove(path))
 }
 
 fn cannot_remove(path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -154,6 +221,17 @@ fn lost(disk: &Path, record: &Path) -> Error {
     with_remedy(Error::refused(what), disk.parent().unwrap_or(disk))
 }
 
+fn cut_off(disk: &Path, mark: &Path) -> Error {
+    let folder = disk.parent().unwrap_or(disk);
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let what = format!("{} is not used: its removal was interrupted", disk.display());
+    Error::refused(what).with_hint(format!(
+        "'coracle pool rm -f {name}' ends it; 'mv {} {}' keeps the disk with all its data",
+        mark.display(),
+        folder.join(RECORD).display()
+    ))
+}
+
 fn with_remedy(error: Error, folder: &Path) -> Error {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     error.with_hint(format!(
@@ -166,6 +244,7 @@ fn with_remedy(error: Error, folder: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::Home;
 
     const OWN: &str = r#"{"schema":"coracle.disk/v1","from":"blank","size":4096,"created":"now"}"#;
 
@@ -212,23 +291,92 @@ mod tests {
         assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
     }
 
-    /// A folder under the name of the disk stops the removal there.
+    #[track_caller]
+    fn is_cut_off(folder: &Path, mark: &str) {
+        let e = DiskRecord::find(folder).unwrap_err();
+        let name = folder.file_name().unwrap().to_string_lossy();
+        assert_eq!(e.kind(), ErrorKind::Refused);
+        let e = e.to_string();
+        assert!(
+            e.contains(&format!("its removal was interrupted; 'coracle pool rm -f {name}' ends it")),
+            "{e}"
+        );
+        assert!(e.contains(&format!("'mv {0}/{mark} {0}/{RECORD}' keeps the disk", folder.display())), "{e}");
+    }
+
+    /// It passed for an unfinished import: a VM that was started with it went on, and the next `run` imported it anew.
     #[test]
-    fn a_disk_whose_removal_was_interrupted_is_unfinished() {
-        let own = folder(&[(DISK, "data"), (RECORD, OWN), ("lock", "")]);
-        DiskRecord::revoke(own.path()).unwrap();
-        assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
-        assert_eq!(fs::read(own.path().join(DISK)).unwrap(), b"data");
-        fs::remove_file(own.path().join(DISK)).unwrap();
-        assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
-        DiskRecord::begin(own.path()).unwrap();
-        fs::write(own.path().join(DISK), "another source").unwrap();
-        assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
+    fn a_disk_whose_removal_was_interrupted_is_refused() {
+        for complete in
+            [&[(DISK, "data"), (RECORD, OWN)][..], &[(DISK, "data"), (RECORD, ""), (IMPORTING, "")]]
+        {
+            let own = folder(complete);
+            DiskRecord::revoke(own.path()).unwrap();
+            is_cut_off(own.path(), REMOVING);
+            assert_eq!(fs::read(own.path().join(DISK)).unwrap(), b"data");
+            DiskRecord::remove(own.path()).unwrap();
+            assert!(!own.path().exists());
+        }
+        // As earlier versions left it.
+        is_cut_off(folder(&[(DISK, "data"), (IMPORTING, OWN)]).path(), IMPORTING);
 
         let stuck = folder(&[(RECORD, OWN)]);
         fs::create_dir(stuck.path().join(DISK)).unwrap();
         DiskRecord::remove(stuck.path()).unwrap_err();
-        assert_eq!(DiskRecord::find(stuck.path()).unwrap(), None, "the record went first");
+        is_cut_off(stuck.path(), REMOVING);
+    }
+
+    #[test]
+    fn a_disk_is_kept_by_the_record_that_its_removal_left() {
+        let own = folder(&[(DISK, "data"), (RECORD, OWN)]);
+        let record = DiskRecord::find(own.path()).unwrap();
+        DiskRecord::revoke(own.path()).unwrap();
+        fs::rename(own.path().join(REMOVING), own.path().join(RECORD)).unwrap();
+        assert!(record.is_some() && DiskRecord::find(own.path()).unwrap() == record);
+    }
+
+    #[test]
+    fn a_removal_that_has_removed_the_disk_leaves_room_for_an_import() {
+        for left in [&[(REMOVING, OWN)][..], &[(IMPORTING, OWN)]] {
+            let own = folder(left);
+            assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
+            DiskRecord::begin(own.path()).unwrap();
+            fs::write(own.path().join(DISK), "another source").unwrap();
+            assert_eq!(DiskRecord::find(own.path()).unwrap(), None, "{left:?}");
+        }
+    }
+
+    /// The removal of the whole folder took the files of the next disk with it.
+    #[test]
+    fn a_disk_is_made_though_others_are_removed_there() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        let own = home.pool().join("web");
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    if own.join("made").exists() {
+                        let _lock = home.lock_disk("web").unwrap();
+                        DiskRecord::remove(&own).unwrap();
+                    }
+                }
+            });
+            let made = || -> Result<()> {
+                let _lock = home.lock_disk("web")?;
+                DiskRecord::begin(&own)?;
+                fs::write(own.join(DISK), "data").map_err(|e| Error::io("disk", e))?;
+                DiskRecord::new("blank".into(), 4, false).write(&own)?;
+                fs::write(own.join("made"), "").map_err(|e| Error::io("made", e))?;
+                match DiskRecord::find(&own)? {
+                    Some(_) => Ok(()),
+                    None => Err(Error::failed("it was removed under its lock")),
+                }
+            };
+            let all: Result<()> = (0..100).try_for_each(|_| made());
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            all.unwrap();
+        });
     }
 
     #[test]

@@ -33,6 +33,7 @@ use api::machine::volume::{ConfigMapOrSecret, Text};
 use api::machine::{CloudInit, Disk, Machine, Volume};
 use container_disk::Name;
 use image::{Images, Policy};
+use pool::{HeldDisks, Pool};
 use std::path::{Path, PathBuf};
 
 /// Inputs for the resolution of one VM.
@@ -52,7 +53,7 @@ impl Resolver<'_> {
         let boot = machine.firmware.kernel.as_ref().and_then(|boot| boot.image.as_ref());
         boot.map_or(Ok(()), |image| self.wanted(&image.name, image.pull_policy.as_deref()).map(drop))?;
         for disk in &machine.disks {
-            self.check_volume(&disk.volume)?;
+            self.check_volume(&disk.volume, &machine.namespace)?;
         }
         for secret in machine.credentials.iter().map(Credential::secret) {
             self.files(&ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
@@ -60,7 +61,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn check_volume(&self, volume: &Volume) -> Result<()> {
+    fn check_volume(&self, volume: &Volume, namespace: &str) -> Result<()> {
         for secret in texts(volume) {
             self.files(&ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
         }
@@ -69,7 +70,7 @@ impl Resolver<'_> {
                 self.wanted(&image.name, image.pull_policy.as_deref()).map(drop)
             }
             Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name } => {
-                self.pool().check(name)
+                self.pool(namespace).check(name)
             }
             Volume::Host { path, create, .. } => self.host_disk(path, *create).map(drop),
             Volume::ConfigMap { name, optional, .. } => {
@@ -90,14 +91,23 @@ impl Resolver<'_> {
         }
     }
 
-    /// Fetches and creates all volumes and networks of a VM. `name` is its name here.
+    /// Locks the disks of the pool that a VM has. They are to be held until its record names them: a removal that
+    /// comes meanwhile finds no VM with them.
+    pub fn hold(&self, machine: &Machine) -> Result<HeldDisks> {
+        HeldDisks::lock(self.images, machine.disks.iter().filter_map(|disk| claim(&disk.volume)))
+    }
+
+    /// Fetches and creates all volumes and networks of a VM. `name` is its name here, and `held` has its disks of the
+    /// pool.
     pub fn resolve(
         &self,
         name: &str,
         machine: &Machine,
         forwards: Vec<Forward>,
         accelerator: Accelerator,
+        held: &HeldDisks,
     ) -> Result<Resolved> {
+        let claims = Claims { pool: self.pool(&machine.namespace), held };
         let mut resolved = Resolved {
             accelerator,
             interfaces: network::links(&self.images.home, machine, forwards)?,
@@ -112,7 +122,7 @@ impl Resolver<'_> {
             {
                 resolved.kernel = self.labelled(&image.name, image.pull_policy.as_deref())?;
             }
-            if let Some(source) = self.volume(disk, &secrets)? {
+            if let Some(source) = self.volume(disk, &secrets, &claims)? {
                 resolved.volumes.insert(disk.name.clone(), source);
             }
             for secret in texts(&disk.volume) {
@@ -129,16 +139,15 @@ impl Resolver<'_> {
         Ok(resolved)
     }
 
-    fn volume(&self, disk: &Disk, secrets: &Path) -> Result<Option<Source>> {
-        let pool = self.pool();
+    fn volume(&self, disk: &Disk, secrets: &Path, claims: &Claims<'_>) -> Result<Option<Source>> {
         Ok(Some(match &disk.volume {
             Volume::ContainerDisk { image, path } => {
                 let brought = self.bring(&image.name, image.pull_policy.as_deref())?;
                 let (path, format) = self.images.disk(&brought, path.as_deref())?;
                 Source::Image { path, format }
             }
-            Volume::Claim { name, .. } | Volume::DataVolume { name } => pool.disk(name)?,
-            Volume::Ephemeral { claim } => match pool.disk(claim)? {
+            Volume::Claim { name, .. } | Volume::DataVolume { name } => claims.disk(name)?,
+            Volume::Ephemeral { claim } => match claims.disk(claim)? {
                 Source::File { path, format, .. } => Source::Image { path, format },
                 other => other,
             },
@@ -181,8 +190,8 @@ impl Resolver<'_> {
         Ok((image::name_of(image)?, policy))
     }
 
-    fn pool(&self) -> pool::Pool<'_> {
-        pool::Pool { images: self.images, objects: self.objects }
+    fn pool<'a>(&'a self, namespace: &'a str) -> Pool<'a> {
+        Pool { images: self.images, objects: self.objects, namespace }
     }
 
     fn kernel(&self, machine: &Machine) -> Result<Option<Kernel>> {
@@ -272,6 +281,28 @@ impl Resolver<'_> {
     /// anything into it.
     fn host_format(&self, path: &Path) -> Result<Format> {
         host_disks::format_of_host_disk(&self.images.home, path, |path| self.images.judge(path))
+    }
+}
+
+/// The pool, with the disks of one VM locked.
+struct Claims<'a> {
+    pool: Pool<'a>,
+    held: &'a HeldDisks,
+}
+
+impl Claims<'_> {
+    fn disk(&self, name: &str) -> Result<Source> {
+        self.pool.disk(name, self.held)
+    }
+}
+
+/// Name of the PVC whose disk a volume has.
+fn claim(volume: &Volume) -> Option<&str> {
+    match volume {
+        Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name } => {
+            Some(name)
+        }
+        _ => None,
     }
 }
 

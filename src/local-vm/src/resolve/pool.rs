@@ -5,24 +5,27 @@
 //!          /disk.img.partial    an import in progress; the engine resumes it
 //!          /disk.json           its source; it exists once the disk is complete (`disk_record.rs`)
 //!          /importing           mark of an import that has not ended
-//!          /lock                held during an import; others wait
+//!          /removing            mark of a removal that has not ended: the record that the disk had
+//!          /lock                held until the record of a VM that starts names the disk; others wait
 //! ```
 //!
 //! A complete disk is kept and reused, whatever the manifest says now, since it holds the guest's data. It
-//! grows when its PVC has grown, and never shrinks.
+//! grows when its PVC has grown, and never shrinks. A disk of another namespace is refused, since the name of a PVC
+//! means another one there.
 
 use super::disk_record::{DISK, DiskRecord};
 use super::folder;
 use super::image::Images;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Located, Objects};
-use crate::place::Lock;
+use crate::place::{Lock, check_name};
 use crate::worker::Task;
 use api::data_volume::{self, DataVolume};
 use api::job::{Confidential, Files, Import, References, Refusal, Target};
 use api::launcher::{Format, Source};
 use cdi::size::human;
-use cdi::{import, source};
+use cdi::source;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The pool, as the volumes of one VM use it.
@@ -30,18 +33,37 @@ pub struct Pool<'a> {
     pub images: &'a Images,
     /// Objects of the manifest, for its PVCs and DataVolumes.
     pub objects: &'a Objects,
+    /// Namespace of the VM.
+    pub namespace: &'a str,
+}
+
+/// Locked disks of the pool, by the names of their PVCs. No other process creates, imports or removes them.
+#[derive(Debug)]
+pub struct HeldDisks(BTreeMap<String, Lock>);
+
+impl HeldDisks {
+    /// Makes the folders of these disks and locks them, in the order of their names.
+    pub(crate) fn lock<'a>(images: &Images, pvcs: impl IntoIterator<Item = &'a str>) -> Result<HeldDisks> {
+        let mut sorted: Vec<&str> = pvcs.into_iter().collect();
+        sorted.sort_unstable();
+        // A second lock of one file would wait for the first.
+        sorted.dedup();
+        let locks = sorted.into_iter().map(|pvc| Ok((pvc.to_owned(), images.home.lock_disk(pvc)?)));
+        locks.collect::<Result<_>>().map(HeldDisks)
+    }
 }
 
 impl Pool<'_> {
     /// True if a PVC has a complete disk.
     pub fn has(images: &Images, pvc: &str) -> Result<bool> {
-        Ok(DiskRecord::find(&images.home.pool().join(pvc))?.is_some())
+        Ok(check_name(pvc).is_ok() && DiskRecord::find(&images.home.pool().join(pvc))?.is_some())
     }
 
     /// Checks that the disk of a PVC exists, or can be created or imported by the manifest.
     pub fn check(&self, pvc: &str) -> Result<()> {
+        check_name(pvc)?;
         if let Some(record) = DiskRecord::find(&self.images.home.pool().join(pvc))? {
-            return self.check_source(pvc, &record);
+            return self.check_kept(pvc, &record);
         }
         match self.objects.data_volumes.get(pvc) {
             Some(volume) => self.import_of(pvc, &volume.object, None).map(drop),
@@ -49,33 +71,50 @@ impl Pool<'_> {
         }
     }
 
-    /// Refuses a source that a user names in a command for a PVC whose disk has another one: the VM would boot
-    /// something else than was asked for.
-    fn check_source(&self, pvc: &str, record: &DiskRecord) -> Result<()> {
+    /// Refuses a disk of another namespace. Refuses a source that a user names in a command, too, if the disk has another
+    /// one: the VM would boot something else than was asked for.
+    fn check_kept(&self, pvc: &str, record: &DiskRecord) -> Result<()> {
+        if let Some(other) = record.namespace.as_deref().filter(|&other| other != self.namespace) {
+            let what = format!(
+                "the disk {pvc} is one of the namespace {}, and the VM is of the namespace {}",
+                printable::line(other),
+                printable::line(self.namespace)
+            );
+            return Err(Error::refused(what).with_hint(format!(
+                "give the PVC or DataVolume of one of them another name; 'coracle pool rm -f {pvc}' removes the disk with all \
+                 its data, to begin anew"
+            )));
+        }
         let Some(volume) = self.objects.data_volumes.get(pvc).filter(|_| self.objects.is_of_arguments) else {
             return Ok(());
         };
-        let (was, wanted) = (source::shown(&record.from), source_of(&volume.object));
-        if was == wanted {
-            return Ok(());
+        if let (Some(other), Some(own)) = (&record.vm, self.vm())
+            && *other != own
+        {
+            let what = format!("{pvc} is a disk of the VM {}", printable::line(other));
+            return Err(Error::refused(what).with_hint("give the new VM another --name"));
         }
-        let what = format!(
-            "{pvc} has a disk already, which was made from {}, not from {}",
-            printable::line(&was),
-            printable::line(&wanted)
-        );
+        let wanted = Origin::of(Some(&volume.object));
+        let Some(difference) = wanted.difference(record) else { return Ok(()) };
+        let what = format!("{pvc} has a disk already, which was made from {difference}");
         Err(Error::refused(what).with_hint(format!(
             "give the new VM another --name; 'coracle start {pvc}' starts the one with that disk, and 'coracle pool rm -f {pvc}' \
              removes the disk, to begin anew"
         )))
     }
 
+    /// Name of the VM that the arguments of a command describe.
+    fn vm(&self) -> Option<String> {
+        let vmi = self.objects.vmis.first().filter(|_| self.objects.is_of_arguments)?;
+        vmi.object.metadata.name.clone()
+    }
+
     /// The disk of a PVC, created or imported on first use.
-    pub fn disk(&self, pvc: &str) -> Result<Source> {
-        crate::place::check_name(pvc)?;
+    pub fn disk(&self, pvc: &str, held: &HeldDisks) -> Result<Source> {
+        if !held.0.contains_key(pvc) {
+            return Err(Error::failed(format!("the disk {pvc} is not locked")));
+        }
         let folder = self.images.home.pool().join(pvc);
-        self.images.home.make(&folder)?;
-        let _lock = Lock::wait(&folder.join("lock"))?;
         let volume = self.objects.data_volumes.get(pvc);
         let record = match (DiskRecord::find(&folder)?, volume) {
             (Some(record), _) => self.kept(pvc, &folder, volume, record)?,
@@ -91,16 +130,23 @@ impl Pool<'_> {
         pvc: &str,
         folder: &Path,
         volume: Option<&Located<DataVolume>>,
-        record: DiskRecord,
+        mut record: DiskRecord,
     ) -> Result<DiskRecord> {
+        self.check_kept(pvc, &record)?;
         // An earlier import may have been ended before it removed its mark.
         DiskRecord::end(folder)?;
-        if let Some(volume) = volume
-            && source_of(&volume.object) != source::shown(&record.from)
-        {
-            let was = printable::line(&source::shown(&record.from));
+        let difference = volume.and_then(|volume| Origin::of(Some(&volume.object)).difference(&record));
+        if let Some(difference) = difference {
             (self.images.notify)(&format!(
-                "coracle: {pvc} keeps the disk that it has, which was made from {was}"
+                "coracle: {pvc} keeps the disk that it has, which was made from {difference}"
+            ));
+        }
+        if record.namespace.is_none() {
+            record.namespace = Some(self.namespace.to_owned());
+            record.write(folder)?;
+            (self.images.notify)(&format!(
+                "coracle: the disk {pvc} of an earlier version is one of the namespace {} from now on",
+                printable::line(self.namespace)
             ));
         }
         let wanted = match volume {
@@ -150,12 +196,12 @@ impl Pool<'_> {
     fn claimed(&self, pvc: &str, folder: &Path) -> Result<DiskRecord> {
         let (source, size) = (api::job::Source::Blank, Some(self.size_of(pvc)?));
         let target = Target::File(folder.join(DISK));
-        self.import(pvc, folder, Import { source, target, size, preallocate: false })
+        self.import(pvc, folder, &Origin::of(None), Import { source, target, size, preallocate: false })
     }
 
     /// Imports a disk from the source of its DataVolume.
     fn fill(&self, pvc: &str, folder: &Path, volume: &DataVolume) -> Result<DiskRecord> {
-        self.import(pvc, folder, self.import_of(pvc, volume, Some(folder))?)
+        self.import(pvc, folder, &Origin::of(Some(volume)), self.import_of(pvc, volume, Some(folder))?)
     }
 
     /// The import that a DataVolume asks for. Without a folder nothing is created: its references are only
@@ -177,12 +223,12 @@ impl Pool<'_> {
     }
 
     /// Runs an import, and writes its record.
-    fn import(&self, pvc: &str, folder: &Path, import: Import) -> Result<DiskRecord> {
+    fn import(&self, pvc: &str, folder: &Path, origin: &Origin, import: Import) -> Result<DiskRecord> {
         let import = Import { size: import.size.map(whole), ..import };
-        // The source is named without its secrets: the record stays beside the disk.
-        let (from, preallocated) = (import::shown(&import.source), import.preallocate);
-        if import.source.address().is_some() {
-            (self.images.notify)(&format!("coracle: importing {} as the disk {pvc}", printable::line(&from)));
+        let preallocated = import.preallocate;
+        if origin.address.is_some() {
+            let from = printable::line(&origin.shown);
+            (self.images.notify)(&format!("coracle: importing {from} as the disk {pvc}"));
         }
         DiskRecord::begin(folder)?;
         let size: u64 = self.images.ask(Task::Import(Box::new(import)))?;
@@ -191,7 +237,10 @@ impl Pool<'_> {
         let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
         let now = file.metadata().map_err(cannot)?.len();
         file.set_len(whole(now)).and_then(|()| file.sync_all()).map_err(cannot)?;
-        let record = DiskRecord::new(from, size, preallocated);
+        let mut record = DiskRecord::new(origin.shown.clone(), size, preallocated);
+        record.address = origin.address.clone();
+        record.namespace = Some(self.namespace.to_owned());
+        record.vm = self.vm();
         record.write(folder)?;
         Ok(record)
     }
@@ -228,13 +277,51 @@ fn missing(kind: &str, name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the manifest has no {kind} {name:?}, which is needed; add it"))
 }
 
-/// Name of a DataVolume's source, without its secrets.
-fn source_of(volume: &DataVolume) -> String {
-    let address = volume.spec.source.as_ref().and_then(data_volume::Source::address);
-    address.map_or_else(|| "nothing".to_owned(), source::shown)
+/// What a disk is made from.
+struct Origin {
+    /// Name of the source without its secrets: the record stays beside the disk.
+    shown: String,
+    /// Digest of the whole address, if the source has one.
+    address: Option<String>,
+    /// True if `shown` leaves out nothing of the address.
+    is_whole: bool,
+}
+
+impl Origin {
+    /// The source of a DataVolume; nothing without one.
+    fn of(volume: Option<&DataVolume>) -> Origin {
+        let source = volume.and_then(|volume| volume.spec.source.as_ref());
+        match source.and_then(data_volume::Source::address) {
+            Some(address) => Origin {
+                shown: source::shown(address),
+                address: Some(source::name_digest(address)),
+                is_whole: source::is_shown_whole(address),
+            },
+            None => Origin { shown: "nothing".to_owned(), address: None, is_whole: true },
+        }
+    }
+
+    /// The source that a disk was made from, and how it differs from this one; `None` if it is the same.
+    fn difference(&self, record: &DiskRecord) -> Option<String> {
+        let was = source::shown(&record.from);
+        let shown = printable::line(&was);
+        if was != self.shown {
+            return Some(format!("{shown}, not from {}", printable::line(&self.shown)));
+        }
+        match &record.address {
+            Some(address) if Some(address) == self.address.as_ref() => None,
+            Some(_) => Some(format!("{shown} with another query or user")),
+            None if self.is_whole => None,
+            None => Some(format!("{shown}; whether with this query and user is not known")),
+        }
+    }
 }
 
 /// Size rounded up to whole blocks: with the host's cache off, QEMU cannot write a partial block at the end.
 fn whole(size: u64) -> u64 {
     size.checked_next_multiple_of(4096).unwrap_or(size)
 }
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

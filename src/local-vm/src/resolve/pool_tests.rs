@@ -1,0 +1,217 @@
+//! Disks of the pool that are there already, and what is asked for now.
+
+use super::*;
+use crate::manifest::made;
+use crate::place::Home;
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::fs;
+
+thread_local! {
+    static SAID: RefCell<Vec<String>> = const { RefCell::new(vec![]) };
+}
+
+/// What the user was told since the last call.
+fn said() -> Vec<String> {
+    SAID.with(RefCell::take)
+}
+
+struct Place {
+    images: Images,
+    _folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(folder.path().join("h")), |_| None).unwrap();
+        let notify = |text: &str| SAID.with_borrow_mut(|said| said.push(text.to_owned()));
+        Place { images: Images::new(None, home, true, notify), _folder: folder }
+    }
+
+    /// A complete disk of this name, whose record has these fields, too.
+    fn disk(&self, name: &str, more: &Value) {
+        let folder = self.folder(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(DISK), [1; 8192]).unwrap();
+        let mut record =
+            json!({"schema": "coracle.disk/v1", "from": "nothing", "size": 8192, "created": "now"});
+        record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        fs::write(folder.join("disk.json"), record.to_string()).unwrap();
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.images.home.pool().join(name)
+    }
+
+    fn record(&self, name: &str) -> DiskRecord {
+        DiskRecord::find(&self.folder(name)).unwrap().unwrap()
+    }
+
+    /// Checks and opens the disk of a PVC, as the start of a VM of this namespace does.
+    fn open(&self, name: &str, namespace: &str, objects: &Objects) -> Result<Source> {
+        let pool = Pool { images: &self.images, objects, namespace };
+        let held = HeldDisks::lock(&self.images, [name]).unwrap();
+        let (checked, opened) = (pool.check(name), pool.disk(name, &held));
+        assert_eq!(
+            checked.as_ref().err().map(ToString::to_string),
+            opened.as_ref().err().map(ToString::to_string)
+        );
+        opened
+    }
+
+    #[track_caller]
+    fn is_refused(&self, name: &str, namespace: &str, objects: &Objects, why: &str) {
+        let e = self.open(name, namespace, objects).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Refused);
+        assert!(e.to_string().contains(why), "{e}");
+    }
+}
+
+/// The record of a disk from this address.
+fn from(address: &str) -> Value {
+    let origin = Origin::of(Some(&volume(address)));
+    json!({"from": origin.shown, "address": origin.address, "namespace": "default"})
+}
+
+fn volume(address: &str) -> DataVolume {
+    let objects = arguments("web", "web", address);
+    objects.data_volumes["web"].object.clone()
+}
+
+/// Objects of `coracle run ADDRESS --name VM`, with the disk under this name.
+fn arguments(vm: &str, name: &str, address: &str) -> Objects {
+    let objects = made(
+        address,
+        vec![
+            json!({
+                "apiVersion": "cdi.kubevirt.io/v1beta1",
+                "kind": "DataVolume",
+                "metadata": {"name": name},
+                "spec": {"storage": {}, "source": {"http": {"url": address}}},
+            }),
+            json!({
+                "apiVersion": "kubevirt.io/v1",
+                "kind": "VirtualMachineInstance",
+                "metadata": {"name": vm},
+                "spec": {"domain": {"devices": {}}},
+            }),
+        ],
+    );
+    assert!(objects.faults.is_empty(), "{:?}", objects.faults);
+    objects
+}
+
+fn manifest(name: &str, address: &str) -> Objects {
+    let mut objects = arguments("vm", name, address);
+    objects.is_of_arguments = false;
+    objects
+}
+
+const A: &str = "http://h/image?os=a";
+
+/// The address is shown without them, and the VM booted the disk of the other one.
+#[test]
+fn an_address_with_another_query_or_user_is_another_disk() {
+    let place = Place::new();
+    place.disk("web", &from(A));
+    for same in [A, "HTTP://h:80/image?os=a", "http://h/image?os=a#part"] {
+        place.open("web", "default", &arguments("web", "web", same)).unwrap();
+        place.open("web", "default", &manifest("web", same)).unwrap();
+    }
+    assert_eq!(said(), [""; 0]);
+    let hidden = "made from http://h/image?… with another query or user";
+    for other in ["http://h/image?os=b", "http://u:p@h/image?os=a"] {
+        place.is_refused("web", "default", &arguments("web", "web", other), hidden);
+        place.open("web", "default", &manifest("web", other)).unwrap();
+        assert_eq!(said(), [format!("coracle: web keeps the disk that it has, which was {hidden}")]);
+    }
+    let differs = "made from http://h/image?…, not from http://h/image;";
+    place.is_refused("web", "default", &arguments("web", "web", "http://h/image"), differs);
+    place.disk("web", &from("http://u:p@h/image"));
+    let hidden = "made from http://h/image with another query or user";
+    place.is_refused("web", "default", &arguments("web", "web", "http://h/image"), hidden);
+    let record = fs::read_to_string(place.folder("web").join("disk.json")).unwrap();
+    assert!(!record.contains("u:p"), "{record}");
+}
+
+#[test]
+fn a_record_without_a_digest_does_not_tell_queries_apart() {
+    let place = Place::new();
+    place.disk("web", &json!({"from": "http://h/image?…", "namespace": "default"}));
+    let unknown = "made from http://h/image?…; whether with this query and user is not known";
+    place.is_refused("web", "default", &arguments("web", "web", A), unknown);
+    place.open("web", "default", &manifest("web", A)).unwrap();
+    assert_eq!(said(), [format!("coracle: web keeps the disk that it has, which was {unknown}")]);
+
+    place.disk("web", &json!({"from": "http://h/image", "namespace": "default"}));
+    place.open("web", "default", &arguments("web", "web", "http://h/image")).unwrap();
+    place.is_refused("web", "default", &arguments("web", "web", "http://u@h/image"), "is not known");
+}
+
+/// A PVC of another namespace had the same disk.
+#[test]
+fn a_disk_is_one_of_its_namespace() {
+    let place = Place::new();
+    place.disk("data", &json!({"namespace": "prod"}));
+    let none = Objects::default();
+    place.open("data", "prod", &none).unwrap();
+    let why = "the disk data is one of the namespace prod, and the VM is of the namespace test; give the PVC";
+    place.is_refused("data", "test", &none, why);
+    place.is_refused("data", "default", &arguments("data", "data", A), "of the namespace prod");
+    assert_eq!(place.record("data").namespace.as_deref(), Some("prod"));
+}
+
+#[test]
+fn a_disk_of_an_earlier_version_becomes_one_of_the_namespace_that_uses_it_first() {
+    let place = Place::new();
+    place.disk("data", &json!({"preallocated": true}));
+    let mut record = place.record("data");
+    record.namespace = Some("prod".into());
+    place.open("data", "prod", &Objects::default()).unwrap();
+    let told = "coracle: the disk data of an earlier version is one of the namespace prod from now on";
+    assert_eq!(said(), [told]);
+    assert_eq!(place.record("data"), record);
+    place.open("data", "prod", &Objects::default()).unwrap();
+    assert_eq!(said(), [""; 0], "once");
+    place.is_refused("data", "test", &Objects::default(), "of the namespace prod");
+}
+
+/// `web-disk1` is the second disk of the VM `web`, and the first of the VM `web-disk1`.
+#[test]
+fn a_disk_of_arguments_is_that_of_one_vm() {
+    let place = Place::new();
+    place.disk("web-disk1", &from(A));
+    let other = arguments("web-disk1", "web-disk1", A);
+    place.open("web-disk1", "default", &other).unwrap();
+    let mut owned = from(A);
+    owned["vm"] = "web".into();
+    place.disk("web-disk1", &owned);
+    place.open("web-disk1", "default", &arguments("web", "web-disk1", A)).unwrap();
+    place.is_refused("web-disk1", "default", &other, "web-disk1 is a disk of the VM web; give the new VM");
+    place.open("web-disk1", "default", &manifest("web-disk1", A)).unwrap();
+}
+
+#[test]
+fn a_disk_whose_removal_was_interrupted_is_not_imported_anew() {
+    let place = Place::new();
+    place.disk("web", &from(A));
+    fs::rename(place.folder("web").join("disk.json"), place.folder("web").join("removing")).unwrap();
+    let why = "its removal was interrupted; 'coracle pool rm -f web' ends it";
+    place.is_refused("web", "default", &arguments("web", "web", A), why);
+    place.is_refused("web", "default", &manifest("web", A), why);
+    assert_eq!(fs::read(place.folder("web").join(DISK)).unwrap(), [1; 8192]);
+}
+
+#[test]
+fn a_name_that_leads_out_of_the_pool_is_refused() {
+    let place = Place::new();
+    let none = Objects::default();
+    let pool = Pool { images: &place.images, objects: &none, namespace: "default" };
+    for name in ["../web", "", "Web"] {
+        assert_eq!(pool.check(name).unwrap_err().kind(), ErrorKind::Usage, "{name}");
+        HeldDisks::lock(&place.images, [name]).unwrap_err();
+        assert!(!Pool::has(&place.images, name).unwrap());
+    }
+    assert!(!place.images.home.pool().join("../web").exists());
+}
