@@ -66,15 +66,21 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The policy of a spec. Default: `Always` for a tag `latest` or no tag, else `IfNotPresent`.
+    /// The policy of a spec. Default: `Always` for an image of a registry with the tag `latest` or without tag and digest,
+    /// else `IfNotPresent`.
     pub fn parse(word: Option<&str>, image: &str) -> Result<Policy> {
         match word {
             Some("Always") => Ok(Policy::Always),
             Some("IfNotPresent") => Ok(Policy::IfNotPresent),
             Some("Never") => Ok(Policy::Never),
             Some("") | None => {
-                let image = image.strip_prefix("docker://").unwrap_or(image);
-                let moves = image.ends_with(":latest") || !image.contains([':', '@']);
+                // A host may have a port: only the parsed name says whether there is a tag.
+                let moves = match name_of(image) {
+                    Ok(Name::Registry(remote)) => {
+                        remote.digest.is_none() && remote.tag.is_none_or(|tag| tag == "latest")
+                    }
+                    _ => false,
+                };
                 Ok(if moves { Policy::Always } else { Policy::IfNotPresent })
             }
             Some(other) => {
@@ -95,13 +101,6 @@ pub fn name_of(text: &str) -> Result<Name> {
         Some(remote) => Ok(Name::Registry(remote?)),
         None => Ok(Name::Store(Local::parse(text)?)),
     }
-}
-
-/// Name under which older versions kept an image of a registry with a port; other names have not changed.
-fn kept_before(remote: &Remote) -> Option<Local> {
-    let host = remote.host.contains(':').then(|| remote.host.replace([':', '[', ']'], "-"))?;
-    let stored = remote.stored();
-    Local::parse(&format!("{}/{}:{}", host.trim_matches('-'), remote.repository, stored.tag)).ok()
 }
 
 impl Images {
@@ -132,15 +131,8 @@ impl Images {
 
     fn look_up(&self, name: Name, policy: Policy) -> Result<Image> {
         let Name::Registry(remote) = &name else { return self.open(&name, name.clone(), None) };
-        let mut store = Name::Store(remote.stored());
-        let mut here: bool = self.ask(Task::Here { image: store.to_string() })?;
-        if !here
-            && policy != Policy::Always
-            && let Some(before) = kept_before(remote).map(Name::Store)
-            && self.ask(Task::Here { image: before.to_string() })?
-        {
-            (store, here) = (before, true);
-        }
+        let store = Name::Store(remote.stored());
+        let here: bool = self.ask(Task::Here { image: store.to_string() })?;
         let pull = match policy {
             Policy::Always => true,
             Policy::IfNotPresent => !here,
@@ -308,12 +300,19 @@ mod tests {
 
     #[test]
     fn a_policy_that_is_not_said_follows_the_name() {
+        let digest = format!("sha256:{}", "0a".repeat(32));
         for (image, policy) in [
             ("registry.example/os", Policy::Always),
             ("registry.example/os:latest", Policy::Always),
             ("docker://registry.example/os:12", Policy::IfNotPresent),
             ("docker://registry.example/os", Policy::Always),
-            ("registry.example:5000/os", Policy::IfNotPresent),
+            ("registry.example:5000/os", Policy::Always),
+            ("docker://localhost:5000/os", Policy::Always),
+            ("docker://[::1]:5000/os", Policy::Always),
+            ("docker://localhost:5000/os:latest", Policy::Always),
+            ("docker://localhost:5000/os:1", Policy::IfNotPresent),
+            (&format!("docker://h/os@{digest}"), Policy::IfNotPresent),
+            (&format!("docker://localhost:5000/os:latest@{digest}"), Policy::IfNotPresent),
         ] {
             assert_eq!(Policy::parse(None, image).unwrap(), policy, "{image}");
         }
@@ -334,13 +333,5 @@ mod tests {
         ] {
             assert_eq!(name_of(text).unwrap().to_string(), name, "{text}");
         }
-    }
-
-    #[test]
-    fn an_image_that_an_older_version_kept_is_found() {
-        let kept = |text: &str| kept_before(&Remote::parse(text).unwrap()).map(|local| local.to_string());
-        assert_eq!(kept("registry.example:5000/a/os:1").as_deref(), Some("registry.example-5000/a/os:1"));
-        assert_eq!(kept("[::1]:5000/os").as_deref(), Some("1--5000/os:latest"));
-        assert_eq!(kept("registry.example/os"), None);
     }
 }
