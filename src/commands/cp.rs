@@ -1,16 +1,21 @@
 //! The verb `coracle cp`: files into a guest and out of it, by its guest agent.
 //!
 //! ```text
-//!  FILE ─► pieces of 512 KiB, base64 ─► sh in the guest appends to PATH.coracle ─► SHA-256 compared ─► mv to PATH
+//!  FILE ─► pieces of 512 KiB, base64 ─► sh in the guest appends to PATH.coracle-… ─► SHA-256 compared ─► mv to PATH
 //!  PATH ─► dd | base64 in the guest ─► pieces ─► FILE.partial ─► SHA-256 compared ─► FILE
 //! ```
+//!
+//! Each copy has a PATH.coracle-… of its own, of a random name that did not exist before: two copies to one path do not
+//! write into one file, and no link that a user of the guest planted is followed. One that fails or is interrupted is
+//! removed.
 //!
 //! The guest needs `sh`, `base64`, `dd` and `wc`, as every Linux has them; without `sha256sum` the size alone is
 //! compared.
 
+use super::virt::create::unused;
 use super::vm_args::HomeArgs;
 use super::vms::complete;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, code_of};
 use crate::output_file;
 use crate::ui;
 use api::launcher::{Exec, Executed};
@@ -29,7 +34,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Size of a piece in bytes: its base64 is shorter than the output that a launcher passes on.
@@ -84,7 +89,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let show = if args.quiet { ui::Show::Quiet } else { ui::Show::Auto };
     match (side(&args.source), side(&args.target)) {
         (Side::Local(file), Side::Guest { vm, path }) => {
-            into_guest(&Guest::open(&home, vm, show)?, file, path)
+            let is_interrupted = on_interrupt()?;
+            into_guest(&Guest::open(&home, vm, show)?, file, path, &is_interrupted)
         }
         (Side::Guest { vm, path }, Side::Local(file)) => {
             out_of_guest(&Guest::open(&home, vm, show)?, path, file)
@@ -159,7 +165,19 @@ impl Guest {
     }
 }
 
-fn into_guest(guest: &Guest, file: &Path, path: &str) -> Result<()> {
+/// A flag that Ctrl-C sets. The second one ends the program.
+fn on_interrupt() -> Result<Arc<AtomicBool>> {
+    let is_set = Arc::new(AtomicBool::new(false));
+    let sets = Arc::clone(&is_set);
+    ui::on_signal(move || {
+        if sets.swap(true, Relaxed) {
+            ui::leave(i32::from(code_of(ErrorKind::Interrupted)));
+        }
+    })?;
+    Ok(is_set)
+}
+
+fn into_guest(guest: &Guest, file: &Path, path: &str, is_interrupted: &AtomicBool) -> Result<()> {
     let cannot = |e| Error::io(format!("cannot read {}", file.display()), e);
     let mut from = File::open(file).map_err(cannot)?;
     let facts = from.metadata().map_err(cannot)?;
@@ -169,14 +187,15 @@ fn into_guest(guest: &Guest, file: &Path, path: &str) -> Result<()> {
     }
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // A folder keeps the name of the file.
-    let place = "p=$1; case $p in */) p=$p$2;; *) [ -d \"$p\" ] && p=$p/$2;; esac; \
-        : >\"$p.coracle\" && printf %s \"$p\"";
+    let place = "p=$1; case $p in */) p=$p$2;; *) [ -d \"$p\" ] && p=$p/$2;; esac; printf %s \"$p\"";
     let path = guest.sh(place, &[path, &name], None)?;
-    let partial = format!("{path}.coracle");
+    let partial = unused(&format!("{path}.coracle-"))?;
+    // A file or a link of that name is an error. Until it is whole, it is its owner's alone.
+    guest.sh("umask 077; set -C; : >\"$1\"", &[&partial], None)?;
     let done = Arc::new(AtomicU64::new(0));
     let bar = guest.progress(&done, facts.len());
     let mode = format!("{:o}", facts.permissions().mode() & 0o777);
-    let copied = send(guest, &mut from, &partial, &done).and_then(|()| {
+    let copied = send(guest, &mut from, &partial, &done, is_interrupted).and_then(|()| {
         guest.sh("chmod \"$3\" \"$1\" && mv -f \"$1\" \"$2\"", &[&partial, &path, &mode], None)
     });
     drop(bar);
@@ -190,7 +209,13 @@ fn into_guest(guest: &Guest, file: &Path, path: &str) -> Result<()> {
 }
 
 /// Appends all bytes of a file to one in the guest, which is empty before, and compares them.
-fn send(guest: &Guest, from: &mut File, partial: &str, done: &AtomicU64) -> Result<()> {
+fn send(
+    guest: &Guest,
+    from: &mut File,
+    partial: &str,
+    done: &AtomicU64,
+    is_interrupted: &AtomicBool,
+) -> Result<()> {
     let mut hasher = Hasher::new();
     let mut piece = Vec::with_capacity(PIECE);
     loop {
@@ -198,6 +223,9 @@ fn send(guest: &Guest, from: &mut File, partial: &str, done: &AtomicU64) -> Resu
         let read = Read::take(&mut *from, PIECE as u64).read_to_end(&mut piece);
         if read.map_err(|e| Error::io("cannot read the file", e))? == 0 {
             return guest.compare(partial, done.load(Relaxed), &hasher.finish().to_string());
+        }
+        if is_interrupted.load(Relaxed) {
+            return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
         }
         hasher.update(&piece);
         guest.sh("base64 -d >>\"$1\"", &[partial], Some(STANDARD.encode(&piece)))?;
@@ -264,6 +292,9 @@ fn complete_side(begin: &OsStr) -> Vec<CompletionCandidate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_file_in_a_guest_is_named_with_its_vm() {
@@ -280,5 +311,124 @@ mod tests {
         let encoded = PIECE.div_ceil(3) * 4;
         assert!(encoded + encoded / 76 + 1 < 1 << 20);
         assert_eq!(PIECE % BLOCK, 0);
+    }
+    /// A launcher whose guest is this computer. Before the first piece of a copy is written, `first` runs.
+    fn guest(folder: &Path, first: impl Fn(&Guest) + Send + 'static) -> Guest {
+        let socket = folder.join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let guest = || Guest {
+            name: "web".into(),
+            client: Client::new("web", socket.clone()),
+            show: ui::Show::Quiet,
+        };
+        let (ours, theirs) = (guest(), guest());
+        std::thread::spawn(move || {
+            let first = Arc::new(std::sync::Mutex::new(Some((first, theirs))));
+            for stream in listener.incoming() {
+                let (stream, first) = (stream.unwrap(), Arc::clone(&first));
+                std::thread::spawn(move || {
+                    let exec = asked(&stream);
+                    if exec.args[1].contains("base64 -d") {
+                        let before = first.lock().unwrap().take();
+                        if let Some((before, guest)) = before {
+                            before(&guest);
+                        }
+                    }
+                    answer(stream, &exec);
+                });
+            }
+        });
+        ours
+    }
+
+    fn asked(stream: &UnixStream) -> Exec {
+        let (mut reader, mut length) = (BufReader::new(stream), 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    fn answer(mut stream: UnixStream, exec: &Exec) {
+        let mut program = Command::new(&exec.command);
+        program.args(&exec.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = program.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        // A script that reads nothing may have ended.
+        drop(input.write_all(exec.input.clone().unwrap_or_default().as_bytes()));
+        drop(input);
+        let ended = child.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let exit_code = ended.status.code().unwrap();
+        let body = Executed { exit_code, stdout: text(ended.stdout), stderr: text(ended.stderr) };
+        let body = serde_json::to_string(&body).unwrap();
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Both wrote into `PATH.coracle`.
+    #[test]
+    fn two_copies_to_one_path_do_not_write_into_one_file() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir(at("guest")).unwrap();
+        std::fs::write(at("one"), vec![1; 3 * PIECE / 2]).unwrap();
+        std::fs::write(at("two"), vec![2; PIECE]).unwrap();
+        let (two, path) = (at("two"), at("guest/file").display().to_string());
+        let other = path.clone();
+        let (done, is_done) = std::sync::mpsc::channel();
+        let guest = guest(place.path(), move |guest| {
+            let copied = into_guest(guest, &two, &other, &AtomicBool::new(false));
+            let found = std::fs::read(&other);
+            done.send((copied.map_err(|e| e.to_string()), found)).unwrap();
+        });
+        into_guest(&guest, &at("one"), &path, &AtomicBool::new(false)).unwrap();
+        let (copied, found) = is_done.recv().unwrap();
+        copied.unwrap();
+        assert!(found.unwrap() == vec![2; PIECE], "the copy that ended first");
+        assert!(std::fs::read(&path).unwrap() == vec![1; 3 * PIECE / 2], "the copy that ended last");
+        assert_eq!(names(&at("guest")), ["file"]);
+    }
+
+    #[test]
+    fn a_copy_that_fails_or_is_interrupted_leaves_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir(at("guest")).unwrap();
+        std::fs::write(at("one"), vec![1; PIECE]).unwrap();
+        std::fs::write(at("guest/file"), "before").unwrap();
+        let folder = at("guest");
+        // A program in the guest changes the copy before its last piece comes.
+        let guest = guest(place.path(), move |_| {
+            let name = names(&folder).into_iter().find(|name| name.starts_with("file.coracle-")).unwrap();
+            std::fs::write(folder.join(name), "changed").unwrap();
+        });
+        let path = at("guest/file").display().to_string();
+        let e = into_guest(&guest, &at("one"), &path, &AtomicBool::new(false)).unwrap_err();
+        assert!(e.to_string().contains("was changed while it was copied"), "{e}");
+        let e = into_guest(&guest, &at("one"), &path, &AtomicBool::new(true)).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Interrupted);
+        assert_eq!(
+            (names(&at("guest")), std::fs::read(&path).unwrap()),
+            (vec!["file".into()], b"before".to_vec())
+        );
+        let e = into_guest(&guest, &at("one"), "/nowhere/file", &AtomicBool::new(false)).unwrap_err();
+        assert!(e.to_string().contains("/nowhere/file.coracle-"), "{e}");
     }
 }

@@ -12,7 +12,7 @@
 mod adm;
 mod args;
 mod console;
-mod create;
+pub(super) mod create;
 mod credentials;
 mod expand;
 mod expose;

@@ -73,7 +73,7 @@ fn usage(what: impl Into<String>) -> Error {
 }
 
 /// A random name, with upstream's letters: no vowels, so that they form no words, and none that look alike.
-pub(super) fn unused(start: &str) -> Result<String> {
+pub(in crate::commands) fn unused(start: &str) -> Result<String> {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut bytes = [0; 5];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
