@@ -39,6 +39,8 @@ use std::sync::Arc;
 
 /// Limit of the size of a kernel or an initrd in bytes.
 const BOOT_MAX: u64 = 512 << 20;
+/// Maximum size of a note in bytes: that of a path, and its end of line.
+const NOTE_MAX: u64 = 4096;
 
 /// Job of 'coracle run' or 'coracle test', read from standard input
 #[derive(Debug, clap::Args)]
@@ -318,10 +320,19 @@ fn wishes() -> ConvertOptions {
     ConvertOptions::with_threads(std::thread::available_parallelism().map_or(2, usize::from))
 }
 
-/// Path of the disk in a note, if it still exists in the folder of the note.
+/// Path of the disk in a note, if it still exists in the folder of the note. A process that read this image before may have
+/// written anything there.
 fn known(note: &Path) -> Option<PathBuf> {
-    let path = PathBuf::from(std::fs::read_to_string(note).ok()?.trim_end());
-    usable(&path).ok().filter(|_| path.parent() == note.parent())?;
+    if !std::fs::symlink_metadata(note).ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(note).ok()?.take(NOTE_MAX + 1).read_to_string(&mut text).ok()?;
+    let path = PathBuf::from(text.trim_end());
+    if text.len() as u64 > NOTE_MAX || path.parent() != note.parent() {
+        return None;
+    }
+    usable(&path).ok()?;
     Some(path)
 }
 
@@ -474,5 +485,22 @@ mod tests {
             std::fs::write(&note, format!("{}\n", disk.display())).unwrap();
             assert_eq!(known(&note), is_followed.then_some(disk));
         }
+    }
+    #[test]
+    fn a_note_that_is_no_path_is_not_read_on() {
+        let place = tempfile::tempdir().unwrap();
+        let (note, disk) = (place.path().join("default.path"), place.path().join("a.disk"));
+        std::fs::write(&disk, [1; 512]).unwrap();
+        let written = |ends: usize| {
+            std::fs::write(&note, format!("{}{}", disk.display(), "\n".repeat(ends))).unwrap();
+            known(&note)
+        };
+        assert_eq!(written(1), Some(disk.clone()));
+        assert_eq!(written(1 << 20), None, "the bytes behind the bound would be those of the path");
+        std::fs::remove_file(&note).unwrap();
+        std::os::unix::fs::symlink(&disk, &note).unwrap();
+        assert_eq!(known(&note), None);
+        std::fs::remove_file(&note).unwrap();
+        assert_eq!(known(&note), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Disks and kernels that were unpacked of images (`disks/sha256-…`), and the removal of those that are no
-//! longer needed.
+//! Disks and kernels that were unpacked of images (`disks/sha256-…`, `disks/sha512-…`), and the removal of those that
+//! are no longer needed.
 //!
 //! A folder stays while a VM that is known here uses a file in it, while a process has one locked or open as a
 //! QEMU does, and while the store has the manifest that it was unpacked of (or the layer, for folders of older
@@ -43,8 +43,9 @@ pub fn prune(home: &Home, store: &Path) -> Result<Pruned> {
     let needed = needed(home)?;
     for folder in entries(&home.disks())? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        let Some(hash) = name.strip_prefix("sha256-") else { continue };
-        let (mut is_needed, mut unused) = (store.join("blobs/sha256").join(hash).exists(), vec![]);
+        let digest = name.split_once('-').filter(|(algorithm, _)| matches!(*algorithm, "sha256" | "sha512"));
+        let Some((algorithm, hash)) = digest else { continue };
+        let (mut is_needed, mut unused) = (store.join("blobs").join(algorithm).join(hash).exists(), vec![]);
         for file in entries(&folder)? {
             match is_used(&file, &needed).map_err(|e| cannot_read(&file, e))? {
                 true => is_needed = true,
@@ -171,6 +172,25 @@ mod tests {
         record(&home, at("disk.img"));
         prune(&home, &at("store")).unwrap();
         assert!(disk(&home, "a").exists());
+    }
+
+    #[test]
+    fn the_disk_of_an_image_by_sha512_goes_with_its_image() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(&place.path().join("home"), &["a"]);
+        let folder = home.disks().join("sha512-a");
+        fs::create_dir(&folder).unwrap();
+        let (kept, other) = (folder.join(format!("{}.disk", "0a".repeat(32))), home.disks().join("md5-a"));
+        fs::write(&kept, [1; 512]).unwrap();
+        fs::create_dir(&other).unwrap();
+        let store = place.path().join("store");
+        fs::create_dir_all(store.join("blobs/sha512/a")).unwrap();
+        prune(&home, &store).unwrap();
+        assert!(kept.exists() && !disk(&home, "a").exists());
+        fs::remove_dir(store.join("blobs/sha512/a")).unwrap();
+        fs::create_dir_all(store.join("blobs/sha256/a")).unwrap();
+        prune(&home, &store).unwrap();
+        assert!(!folder.exists() && other.exists());
     }
 
     /// In a folder that stays. One that a VM uses since then stays, too.
