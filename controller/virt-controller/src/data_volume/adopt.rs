@@ -16,6 +16,7 @@
 //! ```text
 //!  DataVolume: finalizer ─► PVC: owner, note ─► is the DataVolume there, and not deleted? ─► Succeeded ─► note and finalizer go
 //!                                                   └─ it is deleted: the PVC has its owners as before ─► finalizer goes
+//!                                                      └─ no note on the PVC: the uid is refused on it ─► finalizer goes
 //! ```
 //!
 //! With `storage.checkStaticVolume` on the DataVolume, a PVC is created for the PersistentVolume that is
@@ -27,25 +28,29 @@
 //! from a DataVolume that has succeeded or failed (`kubectl delete dv --cascade=orphan`) stays away. A PVC
 //! whose owner is deleted is deleted too. So a finalizer holds the DataVolume until it is known that it was
 //! not deleted before it had the PVC. If it was, the PVC is given back ([`finish`]), also while another
-//! installation or none fills the disks. Objects that a backup restored have new uids: nothing here compares
+//! installation or none fills the disks. A request that gives it the PVC may still be on its way, of this
+//! program or of the former leader, and bears a version of the PVC. So a PVC that is not known as adopted gets
+//! another version before the finalizer goes ([`refuse`]). Objects that a backup restored have new uids: nothing here compares
 //! one with an older one.
 //! **Caveats.** A DataVolume that is deleted after it says `Succeeded` takes the PVC along, as every other
 //! one does. So does one that is deleted in that moment with `--cascade=foreground`. Neither the content of
 //! an adopted PVC nor its size is checked.
 
+use super::claim_annotations;
 use super::claim_name;
 use super::outcome::Outcome;
 use super::request::Request;
 use super::unfinished::unfinished;
 use crate::volume_origin::unknown;
 use api::cdi::annotations::{
-    ADOPTED_BY, ALLOW_ADOPTION, CHECK_STATIC_VOLUME, POD_PHASE, POPULATED_FOR, PRE_POPULATED,
+    ADOPTED_BY, ADOPTION_REFUSED, ALLOW_ADOPTION, CHECK_STATIC_VOLUME, POD_PHASE, POPULATED_FOR,
+    PRE_POPULATED,
 };
 use api::data_volume::{DataVolume, Phase};
 use api::meta::ObjectMeta;
 use api::wire::Wire;
-use cluster_model::objects::{ADOPTS, IndexKey, Kind, PersistentVolumeClaim, World, owner};
-use cluster_model::plan::Plan;
+use cluster_model::objects::{ADOPTS, IndexKey, Key, Kind, PersistentVolumeClaim, World, owner};
+use cluster_model::plan::{Plan, Step};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -95,9 +100,25 @@ pub(super) fn finish(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>)
         let is = of(owners().map(Wire::write).collect(), &claim.meta.annotations);
         let should = of(kept.map(Wire::write).collect(), &annotations);
         plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+    } else if !has_it {
+        plan = plan.and(refuse(meta, claim));
     }
     set_finalizers(meta, other_finalizers(meta), &mut plan);
     plan
+}
+
+/// Plan after which no earlier request can give the PVC to a DataVolume that is deleted: each bears a version
+/// of the PVC. A PVC that was adopted meanwhile has another version than is known here, so the plan ends.
+fn refuse(volume: &ObjectMeta, claim: Option<&PersistentVolumeClaim>) -> Plan {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let Some(claim) = claim else {
+        let key = Key::new(Kind::PersistentVolumeClaim, text(&volume.namespace), text(&volume.name));
+        return Plan { steps: vec![Step::RequireAbsent { key, of: None }], ..Plan::default() };
+    };
+    let mut annotations = claim.meta.annotations.clone();
+    // With the same uid as before nothing is written: the version is that of this annotation, or newer.
+    annotations.insert(ADOPTION_REFUSED.to_owned(), text(&volume.uid));
+    claim_annotations::write(claim, &annotations)
 }
 
 /// Finalizers of a DataVolume without that of an adoption.

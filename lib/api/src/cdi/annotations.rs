@@ -38,6 +38,9 @@ pub const ALLOW_ADOPTION: &str = "cdi.kubevirt.io/allowClaimAdoption";
 pub const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";
 /// Uid of the DataVolume that is adopting a PVC.
 pub const ADOPTED_BY: &str = "cdi.kubevirt.io/storage.adoptedBy";
+/// Uid of the last DataVolume that was deleted before it had adopted the PVC. A request of its adoption that
+/// is still on its way is refused, because this annotation has changed the version of the PVC.
+pub const ADOPTION_REFUSED: &str = "cdi.kubevirt.io/storage.adoptionRefused";
 /// Name of the DataVolume, or the PVC, that the content of a PVC was written for.
 pub const POPULATED_FOR: &str = "cdi.kubevirt.io/storage.populatedFor";
 /// The PVC is filled by its `dataSource` or `dataSourceRef`, not by a worker pod of its DataVolume.
