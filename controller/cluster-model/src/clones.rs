@@ -33,5 +33,5 @@ pub const PATH: &str = "/disk";
 pub const RIGHT: (&str, &str, &str) = ("cdi.kubevirt.io", "datavolumes", "source");
 
 pub use api::cdi::annotations::{
-    CLONE_FALLBACK, CLONE_REQUEST, CLONE_SOURCE_POD, CLONE_SOURCE_UID, CLONE_TOKEN, CLONE_TYPE,
+    CLONE_FALLBACK, CLONE_INTO, CLONE_REQUEST, CLONE_SOURCE_POD, CLONE_SOURCE_UID, CLONE_TOKEN, CLONE_TYPE,
 };

@@ -34,6 +34,10 @@ pub enum IndexKey {
     Outdated,
     /// The pod serves a disk to the clone into the PVC of this namespace and name.
     CloneInto(String, String),
+    /// The PVC is a clone of the PVC of this namespace and name, by its annotation.
+    CloneOf(String, String),
+    /// The storage is about to clone the PVC for the DataVolume of this namespace and name.
+    CloneAnnounced(String, String),
     /// The pod moves the bytes of a disk.
     Worker,
 }

@@ -423,11 +423,10 @@ fn wait_for_readers(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Opt
             claim_name(claim)
         )
     } else {
-        let clone = request.world.copied_into(claim)?;
+        let clone = request.world.storage_clone_of(claim)?;
         format!(
-            "the storage clones PVC {} into PVC {}: the source is not written until it has ended",
-            claim_name(claim),
-            claim_name(clone)
+            "the storage clones PVC {} into PVC {clone}: the source is not written until it has ended",
+            claim_name(claim)
         )
     };
     Some(clone::Stop::Waits(clone::IN_USE, message))

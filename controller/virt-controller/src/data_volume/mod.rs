@@ -104,7 +104,7 @@ const WAITS: &str = "WaitForFirstConsumer";
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let requests = requests(world, namespace, name, now);
     let claim = world.pvcs.get(namespace, name);
-    let mut unneeded: Vec<&Pod> = world.sources_for(namespace, name).collect();
+    let mut unneeded: Vec<&Pod> = claim.and_then(|claim| world.source_for(claim)).into_iter().collect();
     let mut plan = release_claim(world, claim, &requests);
     for request in requests.iter().filter(|request| request.is_served()) {
         let (outcome, clone) = reconcile(request);
@@ -116,6 +116,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     if let Some(claim) = claim {
         plan = plan.and(populator::decide(world, claim, now));
     }
+    plan = plan.and(clone::withdraw_announcements(world, namespace, name));
+    unneeded.extend(claim.into_iter().flat_map(|claim| clone::strays(world, claim)));
     // Last: a pod that only claims to be a source pod, and cannot be deleted, must not hold up the steps before.
     unneeded.into_iter().map(clone::take_away).fold(plan, Plan::and)
 }

@@ -137,12 +137,13 @@ fn reader(world: &World, claim: &PersistentVolumeClaim) -> Option<(bool, String)
     if let Some(pod) = world.cloner_of(claim) {
         return Some((runs(pod), format!("PVC {namespace}/{name} is being cloned")));
     }
-    let clone = world.copied_into(claim)?.meta.name.clone().unwrap_or_default();
+    let clone = world.storage_clone_of(claim)?;
     let message = format!(
         "PVC {namespace}/{name} is being cloned by its storage, into PVC {clone}: the VMI starts when that is bound, or \
          when the DataVolume {clone} is deleted"
     );
-    Some((true, message))
+    // A clone whose PVC is not there yet waits until no pod writes to its source, and so for this VMI's launcher pod.
+    Some((world.copied_into(claim).is_some(), message))
 }
 
 #[cfg(test)]

@@ -123,6 +123,9 @@ pub const EXPORT_ANSWERS: [&str; 8] = [
 pub const CLONE_REQUEST: &str = "k8s.io/CloneRequest";
 /// Method of a clone: `copy`, `csi-clone` or `snapshot`.
 pub const CLONE_TYPE: &str = "cdi.kubevirt.io/cloneType";
+/// Prefix of an annotation of a PVC that its storage is about to clone. The uid of the DataVolume follows, and
+/// the value is its name.
+pub const CLONE_INTO: &str = "cdi.kubevirt.io/storage.cloneInto.";
 /// CamelCase reason why a PVC is cloned by a copy instead of by its storage.
 pub const CLONE_FALLBACK: &str = "cdi.kubevirt.io/cloneFallbackReason";
 /// Token that certifies that the creator of a DataVolume may clone its source.

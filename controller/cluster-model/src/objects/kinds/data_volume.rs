@@ -30,7 +30,11 @@ pub(crate) const ABOUT: About = About {
         let volume = world.data_volumes.get(&key.namespace, &key.name);
         let cron = volume.and_then(|volume| owner::import_cron(&volume.metadata));
         let cdis = super::cdi::going(world);
-        users(world, key).into_iter().chain(cron).chain(cdis).chain([key.clone()]).collect()
+        // VMIs wait while its clone is announced on their PVC.
+        let mark = IndexKey::CloneAnnounced(key.namespace.clone(), key.name.clone());
+        let waiting = world.indexed_by(&mark).flat_map(|source| users(world, source));
+        let own = users(world, key).into_iter().chain(waiting);
+        own.chain(cron).chain(cdis).chain([key.clone()]).collect()
     },
     ..About::new("cdi.kubevirt.io/v1beta1", "DataVolume", "datavolumes")
 };

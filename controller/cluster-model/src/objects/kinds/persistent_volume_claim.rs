@@ -1,9 +1,11 @@
 //! PersistentVolumeClaim (PVC). Its filling is decided under the key of the DataVolume of the same name, even
 //! if there is no DataVolume.
 
+use super::pod::owners_of_strays;
+use crate::clones::{CLONE_INTO, CLONE_REQUEST};
 use crate::objects::about::kept;
 use crate::objects::store::{StoredObject, meta};
-use crate::objects::{About, IndexKey, Key, Kind, Selector, Use, World, owner};
+use crate::objects::{About, IndexKey, Key, Kind, Selector, Use, World, names, owner};
 use crate::state::STATE_FOR;
 use crate::uploads::{POD_PHASE, TARGET};
 use api::cdi::GROUP;
@@ -36,7 +38,11 @@ pub(crate) const ABOUT: About = About {
         let users = users(world, key);
         let inferring = inferring(world, &users);
         let own = users.into_iter().chain(disks(world, &key.namespace, &key.name));
-        own.chain(waiting).chain(state).chain(inferring).collect()
+        // An announcement of a clone is removed under the key of its DataVolume.
+        let announced = pvc.into_iter().flat_map(PersistentVolumeClaim::announced_clones);
+        let announced = announced.map(|(_, name)| Key::new(Kind::DataVolume, &*key.namespace, name));
+        let strays = owners_of_strays(world, key);
+        own.chain(waiting).chain(state).chain(inferring).chain(announced).chain(strays).collect()
     },
     ..About::new("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
@@ -150,6 +156,19 @@ impl PersistentVolumeClaim {
         is_claim.then_some(named.name.as_str())
     }
 
+    /// Namespace and name of the PVC that this one is a clone of, by its annotation.
+    pub fn clone_source(&self) -> Option<(&str, &str)> {
+        names::namespaced(self.meta.annotations.get(CLONE_REQUEST)?)
+    }
+
+    /// Uids and names of the DataVolumes that announced a clone of this PVC by its storage.
+    pub fn announced_clones(&self) -> impl Iterator<Item = (&str, &str)> {
+        let notes = self.meta.annotations.iter();
+        notes
+            .filter_map(|(note, name)| Some((note.strip_prefix(CLONE_INTO)?, name.as_str())))
+            .filter(|(_, name)| names::is_name(name))
+    }
+
     /// Name of the PVC that is filled in place of this one.
     pub fn prime(&self) -> Option<String> {
         self.meta.uid.as_ref().map(|uid| format!("{PRIME}{uid}"))
@@ -212,7 +231,12 @@ impl StoredObject for PersistentVolumeClaim {
             .cloned_from()
             .map(|name| IndexKey::FilledFrom(kind.to_owned(), namespace.clone(), name.to_owned()));
         let state = self.state_of().map(|name| IndexKey::StateOf(namespace.clone(), name.to_owned()));
-        owner::mark(&self.meta).into_iter().chain(named).chain(cloned).chain(state).collect()
+        let source = self.clone_source().map(|(at, name)| IndexKey::CloneOf(at.to_owned(), name.to_owned()));
+        let announced = self
+            .announced_clones()
+            .map(|(_, name)| IndexKey::CloneAnnounced(namespace.clone(), name.to_owned()));
+        let own = owner::mark(&self.meta).into_iter().chain(named).chain(cloned).chain(state);
+        own.chain(source).chain(announced).collect()
     }
 }
 

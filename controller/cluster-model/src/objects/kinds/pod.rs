@@ -10,6 +10,7 @@ use crate::objects::{
     About, IndexKey, Key, Kind, LauncherPods, PersistentVolumeClaim, Selector, Use, Work, World, names, owner,
 };
 use crate::worker::{PERMIT, WORKER};
+use api::data_volume::{DataVolume, Phase};
 use api::launcher::Ending;
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -136,6 +137,20 @@ pub(super) fn dependents(world: &World, key: &Key) -> Vec<Key> {
     }
 }
 
+/// The keys of the PVCs whose pods look like source pods for this PVC, and are not: it is gone, or another one,
+/// or reads from another namespace.
+pub(super) fn owners_of_strays(world: &World, claim: &Key) -> Vec<Key> {
+    let mark = IndexKey::CloneInto(claim.namespace.clone(), claim.name.clone());
+    let pods = world.indexed_by(&mark).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+    let owners = pods.filter(|pod| world.is_stray(pod)).filter_map(|pod| {
+        let owner = owner::controller(&pod.meta)?;
+        let is_claim = owner.kind == Kind::PersistentVolumeClaim.name();
+        is_claim
+            .then(|| Key::new(Kind::DataVolume, pod.meta.namespace.clone().unwrap_or_default(), &*owner.name))
+    });
+    owners.collect()
+}
+
 /// The part of a pod that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
@@ -228,6 +243,12 @@ impl Pod {
         names::namespaced(target).filter(|_| Work::from_pod(&self.meta) == Some(Work::Serve))
     }
 
+    /// True if the pod has the name of the source pod for the PVC with the uid in its label.
+    fn is_cloner(&self) -> bool {
+        let target = self.meta.labels.get(clones::TARGET_LABEL);
+        target.is_some_and(|uid| self.meta.name.as_deref() == Some(names::cloner(uid).as_str()))
+    }
+
     /// The ending of the VMI, from the launcher's termination message.
     pub fn ending(&self) -> Option<Ending> {
         let (_, _, message, _) = self.container("compute")?.ended.as_ref()?;
@@ -254,44 +275,46 @@ impl World {
         (is_owned && meta.uid.is_some() && Work::from_pod(&pod.meta) == Some(work)).then_some(pod)
     }
 
-    /// The pods that serve a disk to the clone into this PVC, whichever uid it has or had. A pod whose name
-    /// does not match its label is ignored.
-    pub fn sources_for(&self, namespace: &str, name: &str) -> impl Iterator<Item = &Pod> {
-        let mark = IndexKey::CloneInto(namespace.to_owned(), name.to_owned());
-        let pods = self.indexed_by(&mark).filter_map(|key| self.pods.get(&key.namespace, &key.name));
-        pods.filter(|pod| {
-            let target = pod.meta.labels.get(clones::TARGET_LABEL);
-            target.is_some_and(|uid| pod.meta.name.as_deref() == Some(names::cloner(uid).as_str()))
-        })
+    /// The pod that serves a disk to the clone into this PVC. There is at most one: its name follows from the
+    /// uid of the PVC, and its namespace is that of the source.
+    pub fn source_for(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
+        let (namespace, _) = claim.clone_source()?;
+        let pod = self.pods.get(namespace, &names::cloner(claim.meta.uid.as_deref()?))?;
+        self.is_of_clone(pod).then_some(pod)
     }
 
-    /// True if the pod serves a disk to the clone that its label names, or to a clone that is gone, so that
-    /// the pod must be deleted. Labels and annotations are set by the creator of the pod, who may have access
-    /// to one namespace only. So the PVC of the clone must reference the namespace of the source pod.
+    /// The pods of this PVC that look like source pods, and whose clone is gone or does not read from this
+    /// namespace. They are removed under the key of this PVC, because their labels and annotations may name
+    /// any clone of another namespace.
+    pub fn stray_sources_of<'a>(&'a self, claim: &'a PersistentVolumeClaim) -> impl Iterator<Item = &'a Pod> {
+        let owned = claim.meta.uid.clone().map(IndexKey::Owner);
+        let owned = owned.into_iter().flat_map(move |mark| self.indexed_by(&mark));
+        let owned = owned.filter(|key| key.kind == Kind::Pod);
+        let pods = owned.filter_map(move |key| self.pods.get(&key.namespace, &key.name));
+        pods.filter(move |pod| pod.meta.namespace == claim.meta.namespace && self.is_stray(pod))
+    }
+
+    /// True for a pod that looks like the source pod of a clone, and is not.
+    fn is_stray(&self, pod: &Pod) -> bool {
+        pod.clone_target().is_some() && pod.is_cloner() && !pod.is_going() && !self.is_of_clone(pod)
+    }
+
+    /// True if the pod serves a disk to the clone that its label names. Labels and annotations are set by the
+    /// creator of the pod, who may have access to one namespace only. So the PVC of the clone must reference
+    /// the namespace of the source pod.
     fn is_of_clone(&self, pod: &Pod) -> bool {
-        let uid = pod.meta.labels.get(clones::TARGET_LABEL);
-        let is_named = uid.is_some_and(|uid| pod.meta.name.as_deref() == Some(names::cloner(uid).as_str()));
-        let Some((namespace, name)) = pod.clone_target().filter(|_| is_named) else { return false };
-        match self.pvcs.get(namespace, name) {
-            Some(claim) if claim.meta.uid.as_ref() == uid => {
-                let request = claim.meta.annotations.get(clones::CLONE_REQUEST);
-                let source = request.and_then(|request| names::namespaced(request));
-                source.map(|(namespace, _)| namespace) == pod.meta.namespace.as_deref()
-            }
-            Some(_) => !pod.is_going(),
-            None => true,
-        }
+        let Some((namespace, name)) = pod.clone_target().filter(|_| pod.is_cloner()) else { return false };
+        self.pvcs.get(namespace, name).is_some_and(|claim| {
+            claim.meta.uid.as_ref() == pod.meta.labels.get(clones::TARGET_LABEL)
+                && claim.clone_source().map(|(namespace, _)| namespace) == pod.meta.namespace.as_deref()
+        })
     }
 
     /// True if the pod serves the disk of this PVC to an existing clone and is owned by the PVC.
     pub fn serves_clone_of(&self, pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
-        let target = pod.clone_target().and_then(|(namespace, name)| self.pvcs.get(namespace, name));
         let is_owned =
             owner::controller(&pod.meta).map(|owner| owner.uid.as_str()) == claim.meta.uid.as_deref();
-        is_owned
-            && target
-                .is_some_and(|target| target.meta.uid.as_ref() == pod.meta.labels.get(clones::TARGET_LABEL))
-            && self.is_of_clone(pod)
+        is_owned && self.is_of_clone(pod)
     }
 
     /// The PVC of a DataVolume into which the storage is still cloning this PVC. Nothing may write to the
@@ -309,6 +332,32 @@ impl World {
                 && !clone.is_bound()
                 && clone.meta.deletion_timestamp.is_none()
         })
+    }
+
+    /// Name of a DataVolume that has announced a clone of this PVC by its storage, and whose PVC is not known
+    /// yet. The request that creates it may be on its way.
+    pub fn announced_clone<'a>(&self, claim: &'a PersistentVolumeClaim) -> Option<&'a str> {
+        let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
+        let mut announced = claim.announced_clones();
+        announced.find(|(uid, name)| self.awaits_clone(namespace, uid, name)).map(|(_, name)| name)
+    }
+
+    /// True while the DataVolume of this uid may create its PVC.
+    pub fn awaits_clone(&self, namespace: &str, uid: &str, name: &str) -> bool {
+        let volume = self.data_volumes.get(namespace, name);
+        let is_open = |volume: &DataVolume| {
+            let phase = volume.status.as_ref().and_then(|status| status.phase.as_ref());
+            volume.metadata.uid.as_deref() == Some(uid)
+                && volume.metadata.deletion_timestamp.is_none()
+                && !matches!(phase, Some(Phase::Succeeded | Phase::Failed))
+        };
+        volume.is_some_and(is_open) && self.pvcs.get(namespace, name).is_none()
+    }
+
+    /// Name of the PVC into which the storage clones this PVC, or is about to.
+    pub fn storage_clone_of<'a>(&'a self, claim: &'a PersistentVolumeClaim) -> Option<&'a str> {
+        let copied = self.copied_into(claim).and_then(|clone| clone.meta.name.as_deref());
+        copied.or_else(|| self.announced_clone(claim))
     }
 
     /// A running pod that serves the disk of a PVC to a clone. Nothing may write to the disk meanwhile.

@@ -3,6 +3,7 @@
 use super::super::claim::RequestedClaim;
 use super::super::outcome::Outcome;
 use super::super::request::Request;
+use super::announcement::announce;
 use super::serve::in_use;
 use super::{CloneMethod, Cloned, Stop, method};
 use api::claim::DataReference;
@@ -42,16 +43,15 @@ pub(in super::super) fn choose_way(
     Ok(ChosenWay { annotations, data_source: way.data_source(&cloned.name), outcome })
 }
 
-/// Plan that requires that no pod writes to a PVC which the storage is about to clone.
+/// Plan that requires that no pod writes to a PVC which the storage is about to clone, also later.
 fn require_no_writer(request: &Request<'_>, source: &PersistentVolumeClaim) -> Result<Plan, Stop> {
     if let Some(stop) = in_use(request, source) {
         return Err(stop);
     }
-    let mut plan = Plan::default();
     let failed = request.world.failures.get(&request.key());
     // During a pause before the next attempt nothing is created, so the check is not needed.
-    if failed.is_none_or(|failed| failed.retry <= request.now) {
-        plan.unused(&source.meta);
+    match failed.is_none_or(|failed| failed.retry <= request.now) {
+        true => Ok(announce(request, source)),
+        false => Ok(Plan::default()),
     }
-    Ok(plan)
 }

@@ -10,6 +10,7 @@
 //!  way      the three ways of cloning, and reasons           serve   the source pod: created, published, replaced
 //!  choose   the way of a PVC that is about to be created
 //!  pod      the source pod as an object                      reader  a source pod without a reader is deleted
+//!  announcement   a clone by the storage that is about to be created
 //! ```
 //!
 //! **Steps.** [`resolve`] finds the source and checks if it can be cloned now, [`choose_way`] chooses the
@@ -23,7 +24,7 @@
 //! of the DataVolume's author to clone there is verified. The right is verified again before each source pod.
 //! While a source pod reads a PVC, or the storage clones it, nothing is written to the PVC: no VMI starts on
 //! it ([`crate::vmi`]) and no pod fills it. The storage is asked to clone a PVC only when no pod writes to
-//! it. A source pod is deleted with its target and with its source.
+//! it, and after that was announced on the PVC. A source pod is deleted with its target and with its source.
 //! **Bounds.** One source PVC has at most [`serve::PLACES`] source pods, which namespaces share. A source pod
 //! that is not ready, or that no importer pod reads from, is deleted ([`reader`]), and VMs of its namespace
 //! may start. A clone that waits is checked after [`LOOK`], and the less often the longer it has waited, up
@@ -35,6 +36,7 @@
 //! month has to be created again, and says so (`CloneTokenExpired`). A user who may clone a PVC can keep its
 //! VMs waiting by one clone after another.
 
+mod announcement;
 mod choose;
 mod method;
 mod permit;
@@ -45,10 +47,11 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+pub(super) use announcement::withdraw as withdraw_announcements;
 pub(super) use choose::choose_way;
 pub(super) use method::CloneMethod;
 pub(crate) use permit::{FarClone, far_clone};
-pub(super) use serve::{SourcePodState, forget_client, is_needed, serve, take_away};
+pub(super) use serve::{SourcePodState, forget_client, is_needed, serve, strays, take_away};
 pub(super) use source::{Cloned, Size, resolve};
 
 use super::claim_annotations::running;

@@ -8,8 +8,8 @@
 //!
 //! **Guarantees.** The pod is the first object that is created and the last that is deleted, and only the pod
 //! is watched. Other objects of a plan that broke off are completed, or deleted, as long as the pod is there.
-//! The record on the target has the pod's uid. Until the importer pod exists, the source pod is deleted if
-//! another pod writes to the source.
+//! The record on the target has the pod's uid. Until it has, and the importer pod exists, the source pod is
+//! deleted if another pod writes to the source.
 //! **Places.** One PVC has at most [`PLACES`] source pods, and a namespace gets another one if more places
 //! are free than it has. A single namespace gets half of them, and one place is left for a namespace that has
 //! none, regardless of the order.
@@ -19,8 +19,10 @@
 //! another version. So these are served for the whole life of a certificate ([`DEVICE`]). A clone that is not
 //! complete in that time has failed, and does not begin again for ever.
 //! **Owners** are of the same namespace. So the garbage collector deletes the pod with its source, and Secret
-//! and Service with the pod. The deletion of the pod with its target is decided under the key of the target,
-//! which is in its annotation.
+//! and Service with the pod. A pod that its clone does not need any more is deleted under the key of the
+//! target, which is in its annotation. A pod whose target is gone, or does not reference its namespace, is
+//! deleted under the key of the PVC that owns it ([`strays`]), so that pods of one tenant do not fill the plans
+//! of another one.
 
 use super::super::fill::not_running_since;
 use super::super::outcome::Outcome;
@@ -33,7 +35,7 @@ use super::permit::check_permission;
 use super::{Cloned, IN_USE, Stop, pod};
 use crate::certificates::uploads::Span;
 use api::data_volume::{Phase, Status};
-use cluster_model::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
+use cluster_model::clones::{CLONE_REQUEST, CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
 use cluster_model::issue::{Holder, PodCertificateIssue};
 use cluster_model::objects::{
     Attempt, IndexKey, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, names, owner,
@@ -91,6 +93,15 @@ pub(in super::super) fn serve<'a>(
         let message = "there is no source to clone".to_owned();
         return unchanged(SourcePodState::Waits("Pending".to_owned(), message));
     };
+    // By this record the source pod is known as that of the clone.
+    if target.clone_source() != Some((cloned.namespace.as_str(), cloned.name.as_str())) {
+        let message = format!(
+            "the annotation {CLONE_REQUEST} of PVC {} does not name PVC {}, which is to be cloned",
+            claim_name(target),
+            cloned.display_name()
+        );
+        return unchanged(SourcePodState::Waits("Pending".to_owned(), message));
+    }
     let name = names::cloner(target.meta.uid.as_deref().unwrap_or_default());
     let Some(found) = request.world.pods.get(&cloned.namespace, &name) else {
         return begin_to_serve(request, source, target, &name);
@@ -102,8 +113,9 @@ pub(in super::super) fn serve<'a>(
         );
         return unchanged(SourcePodState::Waits("ErrStartingPod".to_owned(), message));
     }
-    // A VMI and the source pod were made at once. Not a byte was copied yet, so the VMI goes first.
-    let has_begun = request.world.worker_for(target, Work::Import).is_some();
+    // A VMI and the source pod were made at once. Not a byte was read from this pod yet, so the VMI goes first.
+    // An importer pod of an earlier source pod has no certificate for this one before it is published.
+    let has_begun = is_published(target, found) && request.world.worker_for(target, Work::Import).is_some();
     if !has_begun && let Some(stop) = in_use(request, source) {
         return (SourcePodState::Stopped(stop), Outcome::default().deletes(Some(found)));
     }
@@ -248,10 +260,15 @@ pub(super) fn in_use(request: &Request<'_>, source: &PersistentVolumeClaim) -> O
     Some(Stop::Waits(IN_USE, format!("VMI {user} uses PVC {shown}: it is cloned when the VMI has ended")))
 }
 
+/// True if the target has the uid of this source pod. It is written after the certificates.
+fn is_published(target: &PersistentVolumeClaim, pod: &Pod) -> bool {
+    let noted = target.meta.annotations.get(CLONE_SOURCE_UID);
+    noted.is_some() && noted == pod.meta.uid.as_ref()
+}
+
 /// Makes known how the pod is reached, and by which client. True where that was done before.
 fn publish_address(request: &Request<'_>, target: &PersistentVolumeClaim, pod: &Pod) -> (bool, Outcome) {
-    let noted = target.meta.annotations.get(CLONE_SOURCE_UID);
-    if noted.is_some() && noted == pod.meta.uid.as_ref() {
+    if is_published(target, pod) {
         return (true, Outcome::default());
     }
     let failed = request.world.failures.get(&request.key()).filter(|failed| failed.retry > request.now);
@@ -355,6 +372,15 @@ pub(in super::super) fn forget_client(target: &PersistentVolumeClaim) -> Plan {
     let key = Key::new(Kind::Secret, target.meta.namespace.clone().unwrap_or_default(), name);
     plan.delete_of(key, &target.meta);
     plan
+}
+
+/// Pods of a PVC that look like source pods and serve no clone, a few at a time. The end of each touches the
+/// key of the PVC.
+pub(in super::super) fn strays<'a>(
+    world: &'a World,
+    claim: &'a PersistentVolumeClaim,
+) -> impl Iterator<Item = &'a Pod> {
+    world.stray_sources_of(claim).take(PLACES)
 }
 
 /// Deletes a source pod and the objects for it. The pod is deleted last: while it exists, all of this is

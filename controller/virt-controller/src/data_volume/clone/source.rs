@@ -326,5 +326,5 @@ fn is_served(request: &Request<'_>, claim: &PersistentVolumeClaim, namespace: &s
 
 /// The source in the annotation of the PVC, where the DataSource led when the PVC was made.
 pub(super) fn recorded_source(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
-    names::namespaced(claim.meta.annotations.get(CLONE_REQUEST)?)
+    claim.clone_source()
 }

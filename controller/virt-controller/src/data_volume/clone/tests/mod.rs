@@ -334,6 +334,29 @@ fn a_vmi_that_began_beside_the_source_pod_goes_first() {
     assert_eq!(said(&sim, "Running").1, "CloneSourceInUse");
 }
 
+/// The importer pod of the first source pod has no certificate for the next one, and so has read nothing from it.
+#[test]
+fn a_vmi_that_began_beside_the_next_source_pod_goes_first_and_one_beside_a_pod_that_is_read_does_not() {
+    for is_next in [true, false] {
+        let mut sim = copying();
+        let pod = source_pod(&sim);
+        if is_next {
+            sim.vanish(&pod);
+            let plan = crate::decide(&sim.world, &disk(), sim.now);
+            sim.apply(plan);
+            assert!(sim.objects.contains_key(&pod) && sim.objects.contains_key(&importer()));
+        }
+        let mut vmi = crate::sim::vmi("web");
+        vmi["metadata"]["namespace"] = json!(S);
+        vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "golden"}}]);
+        vmi["status"] = json!({"phase": "Scheduled"});
+        sim.put(Kind::VirtualMachineInstance, vmi);
+        let plan = crate::decide(&sim.world, &disk(), sim.now);
+        sim.apply(plan);
+        assert_eq!(sim.objects.contains_key(&pod), !is_next);
+    }
+}
+
 /// Of the pods of others there is no picture: they are looked for when the source pod is made.
 #[test]
 fn a_pod_of_somebody_that_mounts_the_source_is_waited_for() {
@@ -395,9 +418,11 @@ fn a_target_that_is_deleted_takes_the_source_pod_along_also_while_nobody_looked(
                 sim.vanish(key);
             },
         );
-        // The key that the pod leads to, when its list comes.
-        assert!(sim.world.dependents(&pod).contains(&disk()));
-        let plan = crate::decide(&sim.world, &disk(), sim.now);
+        // The key that the pod and its target lead to, when their lists come.
+        let owner = key(Kind::DataVolume, S, "golden");
+        assert!(sim.world.dependents(&pod).contains(&owner));
+        assert!(is_seen || sim.world.dependents(&claim()).contains(&owner));
+        let plan = crate::decide(&sim.world, &owner, sim.now);
         sim.apply(plan);
         assert!(crate::sim::is_going(sim.get(&pod)), "{is_seen}");
         sim.vanish(&pod);

@@ -156,8 +156,9 @@ fn forged_source_pods_wake_no_clone_of_others() {
     };
     assert!(!forged("evil", &pod.name, &of, "t/disk").contains(&disk()), "it is not where the source is");
     assert!(!forged("evil", "clone-source-y", &of, "t/disk").contains(&disk()), "it is not called so");
-    // One of a clone that is gone has to go.
-    assert!(forged("evil", "clone-source-z", "z", "t/disk").contains(&disk()));
+    // One of a clone that is gone has to go, under the key of the PVC that owns it.
+    let woken = forged("evil", "clone-source-z", "z", "t/disk");
+    assert!(!woken.contains(&disk()) && woken.contains(&key(Kind::DataVolume, "evil", "a")), "{woken:?}");
 }
 
 /// Before the webhook stood, anybody could have written the annotation.
@@ -239,9 +240,13 @@ fn each_source_pod_is_permitted_anew() {
 fn forged_source_pods_are_neither_used_nor_in_the_way() {
     let mut sim = copying();
     let (pod, of) = (source_pod(&sim), uid(&sim));
+    let claim = source(&mut sim, "evil");
+    let claim = sim.get(&claim)["metadata"].clone();
     let forged = |name: &str, namespace: &str, label: &str| {
+        let owner = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": claim["name"],
+            "uid": claim["uid"], "controller": true});
         json!({"metadata": {
-            "namespace": namespace, "name": name,
+            "namespace": namespace, "name": name, "ownerReferences": [owner],
             "labels": {"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "cdi-clone-source", TARGET_LABEL: label},
             "annotations": {TARGET: "t/disk"},
         }})
@@ -254,6 +259,50 @@ fn forged_source_pods_are_neither_used_nor_in_the_way() {
     let client = key(Kind::Secret, T, &names::clone_client(&of));
     assert!(sim.objects.contains_key(&pod) && sim.objects.contains_key(&client));
     assert_eq!(phase(&sim), "CloneInProgress");
+}
+
+/// Each costs several requests, and another one may be made at once.
+#[test]
+fn forged_source_pods_lengthen_no_plan_of_others_and_go_a_few_at_a_time() {
+    let mut sim = copying();
+    let evil = source(&mut sim, "evil");
+    let owner = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": evil.name, "uid": sim.uid(&evil),
+        "controller": true});
+    for number in 0..20 {
+        let label = if number == 0 { uid(&sim) } else { format!("forged-{number}") };
+        let meta = json!({
+            "namespace": "evil", "name": names::cloner(&label), "ownerReferences": [owner],
+            "labels": {"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "cdi-clone-source", TARGET_LABEL: label},
+            "annotations": {TARGET: "t/disk"},
+        });
+        sim.put(Kind::Pod, json!({"metadata": meta}));
+    }
+    let plan = crate::decide(&sim.world, &disk(), sim.now);
+    assert!(!format!("{plan:?}").contains("evil"), "{plan:?}");
+    let forged = |sim: &Sim| sim.keys(Kind::Pod).iter().filter(|key| key.namespace == "evil").count();
+    for left in [12, 4, 0] {
+        let plan = crate::decide(&sim.world, &evil, sim.now);
+        sim.apply(plan);
+        assert_eq!(forged(&sim), left);
+    }
+    assert!(sim.objects.contains_key(&source_pod(&sim)) && phase(&sim) == "CloneInProgress");
+}
+
+/// The record of the source decides which pod is that of the clone: without it pods would be made and deleted for ever.
+#[test]
+fn a_target_whose_record_names_another_source_has_no_source_pod() {
+    let mut sim = copying();
+    sim.change(&claim(), json!({"metadata": {"annotations": {CLONE_REQUEST: "t/golden"}}}));
+    sim.settle();
+    let pod = source_pod(&sim);
+    assert!(sim.objects.get(&pod).is_none_or(crate::sim::is_going));
+    sim.vanish(&pod);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&pod), "no other one is made");
+    sim.change(&claim(), json!({"metadata": {"annotations": {CLONE_REQUEST: "s/golden"}}}));
+    sim.advance(60);
+    sim.settle();
+    assert!(sim.objects.contains_key(&pod));
 }
 
 /// A pod of its name that a stranger made, and a PVC that took the place of the source: neither is served from.

@@ -1,8 +1,9 @@
 //! Clones that the storage makes itself, and why it does not.
 
 use super::*;
+use cluster_model::clones::CLONE_INTO;
 use cluster_model::objects::Failure;
-use cluster_model::plan::Step;
+use cluster_model::plan::{Plan, Step};
 
 /// A profile of the class, and another class of another provisioner.
 fn profile(sim: &mut Sim, spec: Value) {
@@ -74,6 +75,116 @@ fn no_vmi_starts_on_the_source_while_a_csi_driver_copies_it() {
     assert!(sim.world.dependents(&claim()).contains(&waiting));
     sim.settle();
     assert!(sim.pod_of(&waiting).is_some());
+}
+
+/// A VMI on the source of a clone by the storage.
+fn vmi_on_source(sim: &mut Sim) -> Key {
+    let mut vmi = crate::sim::vmi("web");
+    vmi["metadata"]["namespace"] = json!(T);
+    vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "golden"}}]);
+    sim.put(Kind::VirtualMachineInstance, vmi)
+}
+
+/// Decides on an object alone.
+fn decided(sim: &mut Sim, key: &Key) {
+    for _ in 0..4 {
+        let plan = crate::decide(&sim.world, key, sim.now);
+        sim.apply(plan);
+    }
+}
+
+/// The announcements on the source of a clone by the storage.
+fn announced(sim: &Sim) -> usize {
+    let notes = &sim.get(&key(Kind::PersistentVolumeClaim, T, "golden"))["metadata"]["annotations"];
+    notes.as_object().into_iter().flatten().filter(|(note, _)| note.starts_with(CLONE_INTO)).count()
+}
+
+/// The plan of a clone by the storage until its last look at the pods, and from there on.
+fn in_two_parts(sim: &mut Sim) -> (Plan, Plan) {
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    let mut plan = crate::decide(&sim.world, &disk(), sim.now);
+    let is_look = |step: &Step| matches!(step, Step::RequireNoMounter { .. });
+    let at = plan.steps.iter().rposition(is_look).unwrap();
+    let late = Plan { steps: plan.steps.split_off(at), again: None };
+    assert!(plan.steps.iter().any(is_look), "nothing is announced while a pod writes: {plan:?}");
+    (plan, late)
+}
+
+/// The request that makes its PVC is slow, or of a leader that is being replaced.
+#[test]
+fn no_vmi_starts_on_the_source_while_the_request_for_its_clone_is_on_its_way() {
+    let mut sim = csi();
+    let (plan, mut late) = in_two_parts(&mut sim);
+    let look = Plan { steps: vec![late.steps.remove(0)], again: None };
+    for plan in [plan, look] {
+        assert!(crate::sim::door::carry_out(&mut sim, plan).failed.is_none());
+    }
+    let waiting = vmi_on_source(&mut sim);
+    decided(&mut sim, &waiting);
+    assert_eq!(sim.pod_of(&waiting), None);
+    let why = sim.condition(&waiting, "DataVolumesReady").unwrap().2;
+    assert!(why.contains("PVC t/golden is being cloned by its storage, into PVC disk"), "{why}");
+    sim.apply(late);
+    assert!(sim.objects.contains_key(&claim()));
+    sim.settle();
+    assert_eq!((sim.pod_of(&waiting), announced(&sim)), (None, 0), "the PVC itself is seen from now on");
+    sim.bind(&claim());
+    sim.settle();
+    assert!(sim.pod_of(&waiting).is_some());
+}
+
+/// Each had looked before the other one was there.
+#[test]
+fn a_vmi_whose_pod_is_made_beside_an_announced_clone_gives_way() {
+    let mut sim = csi();
+    let vmi = vmi_on_source(&mut sim);
+    let makes_pod = |plan: &Plan| {
+        let is_pod = |step: &Step| matches!(step, Step::Create { key, .. } | Step::CreateOnNetworks { key, .. } if key.kind == Kind::Pod);
+        plan.steps.iter().any(is_pod)
+    };
+    let mut made = crate::decide(&sim.world, &vmi, sim.now);
+    while !makes_pod(&made) {
+        assert!(!made.is_empty(), "no pod is made");
+        sim.apply(made);
+        made = crate::decide(&sim.world, &vmi, sim.now);
+    }
+    let (plan, late) = in_two_parts(&mut sim);
+    for plan in [plan, made] {
+        let failed = crate::sim::door::carry_out(&mut sim, plan).failed;
+        assert!(failed.is_none(), "{failed:?}");
+    }
+    let pod = sim.pod_of(&vmi).unwrap();
+    let (_, error) = crate::sim::door::carry_out(&mut sim, late).failed.expect("the pod is seen");
+    assert!(error.to_string().contains("mounts PVC golden for writing"), "{error}");
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(sim.get(&vmi)["status"]["phase"], "Failed");
+    assert_eq!(sim.condition(&vmi, "Synchronized").unwrap().1, "DisksChanged");
+    assert!(!sim.objects.contains_key(&claim()), "its pod may still write");
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.advance(120);
+    sim.settle();
+    assert!(sim.objects.contains_key(&claim()));
+}
+
+/// Its DataVolume was deleted before the PVC was made.
+#[test]
+fn an_announcement_of_a_clone_that_is_gone_holds_up_no_vmi_and_is_removed() {
+    let mut sim = csi();
+    let (plan, _) = in_two_parts(&mut sim);
+    assert!(crate::sim::door::carry_out(&mut sim, plan).failed.is_none());
+    assert_eq!(announced(&sim), 1);
+    let golden = key(Kind::PersistentVolumeClaim, T, "golden");
+    assert!(sim.world.dependents(&golden).contains(&disk()), "it is removed under this key");
+    let vmi = vmi_on_source(&mut sim);
+    decided(&mut sim, &vmi);
+    assert_eq!(sim.pod_of(&vmi), None);
+    sim.vanish(&disk());
+    assert!(sim.world.dependents(&disk()).contains(&vmi), "its end wakes the VMI");
+    decided(&mut sim, &vmi);
+    assert!(sim.pod_of(&vmi).is_some());
+    decided(&mut sim, &disk());
+    assert_eq!(announced(&sim), 0);
 }
 
 /// A PVC of somebody's own that names another one in its dataSource may never be made: it holds up nobody.
