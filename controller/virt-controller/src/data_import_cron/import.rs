@@ -209,7 +209,7 @@ fn delete_outdated(step: &Import<'_, '_>) -> Plan {
     let newest = digest(&polled.cron).map(|digest| source::name(input.cron, digest));
     let mut plan = Plan::default();
     for volume in input.imports.imports_to_delete(input.cron, newest.as_deref()) {
-        match input.imports.is_read(volume) {
+        match input.imports.is_read(volume, input.now) {
             // The end of a clone does not touch this key.
             true => plan.look_again(input.now.checked_add(IN_THE_WAY).unwrap_or(input.now)),
             false => plan.delete(key(Kind::DataVolume, &volume.metadata), &volume.metadata),

@@ -1,6 +1,7 @@
 //! The DataVolumes and the DataSource of a DataImportCron: which are its own, and which go.
 
 use super::{phase, source};
+use crate::data_volume::is_begun_clone;
 use api::cdi::annotations::{BIND_AT_ONCE, IMPORT_CRON};
 use api::cdi::{DataImportCron, DataSource, DataSourceSource, GarbageCollect, RetentionPolicy};
 use api::data_volume::{self, ConditionType, DataVolume, Phase, PvcSource};
@@ -10,6 +11,7 @@ use api::wire::Wire;
 use cluster_model::metadata::of_disk;
 use cluster_model::objects::{IndexKey, Key, Kind, World, owner};
 use cluster_model::plan::Plan;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 
@@ -112,14 +114,16 @@ impl<'a> Imports<'a> {
         failed.into_iter().chain(beyond).filter(|volume| !is_kept(volume)).collect()
     }
 
-    /// True if a clone reads the disk of an import, or the storage clones it. Without the import the clone
-    /// would fail for good.
-    pub(super) fn is_read(&self, volume: &DataVolume) -> bool {
+    /// True if a clone reads the disk of an import or has begun to, or the storage clones it. Without the import
+    /// the clone would fail for good.
+    pub(super) fn is_read(&self, volume: &DataVolume, now: Timestamp) -> bool {
         let meta = &volume.metadata;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let claim = self.world.pvcs.get(&text(&meta.namespace), &text(&meta.name));
         claim.is_some_and(|claim| {
-            self.world.cloner_of(claim).is_some() || self.world.copied_into(claim).is_some()
+            self.world.cloner_of(claim).is_some()
+                || self.world.storage_clone_of(claim).is_some()
+                || is_begun_clone(self.world, claim, now)
         })
     }
 

@@ -82,7 +82,7 @@ use api::cdi::annotations::ALLOW_ADOPTION;
 use api::data_volume::{ConditionType, Phase};
 use claim::RequestedClaim;
 use clone::Cloned;
-pub(crate) use clone::{FarClone, far_clone};
+pub(crate) use clone::{FarClone, far_clone, is_begun_clone};
 use cluster_model::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, owner};
 use cluster_model::plan::Plan;
 use fill::Target;

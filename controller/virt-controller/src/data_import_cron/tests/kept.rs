@@ -69,6 +69,42 @@ fn an_import_that_goes_is_waited_for_by_its_own_digest_alone() {
     assert_eq!(imports(&sim), [import_of(1), import_of(2)]);
 }
 
+/// The first source pod was evicted, and the next one is not there yet.
+#[test]
+fn an_import_that_a_clone_has_begun_to_read_is_kept_between_two_source_pods() {
+    use cluster_model::clones::{CLONE_REQUEST, CLONE_SOURCE_UID};
+    // Of another namespace, without a token of virt-api, a clone keeps nothing; nor does one that has read nothing.
+    for (namespace, has_begun, is_kept) in [("n", true, true), ("n", false, false), ("t", true, false)] {
+        let mut sim = imported(json!({"importsToKeep": 1}), &[1]);
+        let name = import_of(1).name;
+        let spec = json!({"source": {"pvc": {"namespace": "n", "name": name}}, "storage": {}});
+        let meta = json!({"namespace": namespace, "name": "copy"});
+        let status = json!({"phase": "CloneInProgress"});
+        let copy = sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": status}));
+        let owner = json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": "copy",
+            "uid": sim.uid(&copy), "controller": true});
+        let mut notes =
+            json!({CLONE_REQUEST: format!("n/{name}"), "cdi.kubevirt.io/storage.pod.phase": "Running"});
+        if has_begun {
+            notes[CLONE_SOURCE_UID] = json!("evicted");
+        }
+        let meta =
+            json!({"namespace": namespace, "name": "copy", "ownerReferences": [owner], "annotations": notes});
+        let claim = json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}});
+        let claim = sim.put(Kind::PersistentVolumeClaim, claim);
+        let about = format!("{namespace} {has_begun}");
+        moves(&mut sim, 2);
+        ends(&mut sim, 2, "Succeeded");
+        assert!(!sim.keys(Kind::Pod).iter().any(|key| key.name.starts_with("clone-source")), "{about}");
+        assert_eq!(sim.objects.contains_key(&import_of(1)), is_kept, "{about}");
+        let filled = json!({"metadata": {"annotations": {"cdi.kubevirt.io/storage.pod.phase": "Succeeded"}}});
+        sim.change(&claim, filled);
+        sim.advance(120);
+        sim.settle();
+        assert!(!sim.objects.contains_key(&import_of(1)), "{about}");
+    }
+}
+
 /// The end of a clone does not touch the DataImportCron.
 #[test]
 fn an_import_that_is_cloned_is_looked_at_again() {

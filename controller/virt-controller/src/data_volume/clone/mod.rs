@@ -10,7 +10,7 @@
 //!  way      the three ways of cloning, and reasons           serve   the source pod: created, published, replaced
 //!  choose   the way of a PVC that is about to be created
 //!  pod      the source pod as an object                      reader  a source pod without a reader is deleted
-//!  announcement   a clone by the storage that is about to be created
+//!  announcement   a clone by the storage that is about to be created      begun   a clone that needs its source again
 //! ```
 //!
 //! **Steps.** [`resolve`] finds the source and checks if it can be cloned now, [`choose_way`] chooses the
@@ -37,6 +37,7 @@
 //! VMs waiting by one clone after another.
 
 mod announcement;
+mod begun;
 mod choose;
 mod method;
 mod permit;
@@ -48,6 +49,7 @@ mod source;
 mod tests;
 
 pub(super) use announcement::withdraw as withdraw_announcements;
+pub(crate) use begun::is_begun_clone;
 pub(super) use choose::choose_way;
 pub(super) use method::CloneMethod;
 pub(crate) use permit::{FarClone, far_clone};
