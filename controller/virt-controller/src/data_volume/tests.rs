@@ -511,6 +511,7 @@ fn a_pvc_is_marked_as_not_whole_before_its_pod_is_made() {
     assert_eq!(sim.get(&claim())["metadata"]["annotations"]["cdi.kubevirt.io/storage.pod.phase"], "Pending");
     let why = sim.world.pvcs.get("n", "disk").unwrap().not_whole();
     assert!(why.is_some_and(|why| why.contains("is \"Pending\"")));
+    sim.advance(60);
     sim.settle();
     assert!(sim.objects.contains_key(&pod()));
 }

@@ -143,6 +143,7 @@ fn a_deletion_of_the_leader_before_is_counted() {
                 leader.works();
                 assert_eq!(leader.going(), [], "the watch is still silent");
                 leader.hears_all();
+                leader.hears_of(leader.owner.clone());
             }
             leader.works();
             let going = leader.going();
