@@ -46,7 +46,7 @@
 
 use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::InstallOptions;
-use api::cdi::annotations::{DESIRED_DIGEST, IMPORT_CRON};
+use api::cdi::annotations::{CLONE_REQUEST, DESIRED_DIGEST, IMPORT_CRON};
 use api::instancetype::{DEFAULTS, MatcherKind};
 use cluster_model::accounts::Accounts;
 use cluster_model::clones::SOURCE;
@@ -117,7 +117,10 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 13] {
                 format!(
                     "request.operation != 'UPDATE' || {} && {} && {}",
                     same("metadata.finalizers"),
-                    differ_only("metadata.?annotations", "key.startsWith('cdi.kubevirt.io/')"),
+                    differ_only(
+                        "metadata.?annotations",
+                        &format!("key.startsWith('cdi.kubevirt.io/') || key == {}", literal(CLONE_REQUEST))
+                    ),
                     differ_only("metadata.?labels", &format!("key.startsWith({})", literal(DEFAULTS))),
                 ),
                 "changes only annotations of CDI of a PVC, the labels of its instance type and preference, its size and its owner",

@@ -290,6 +290,9 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
     };
     let populated =
         |object: &str| format!("{object}.spec.?dataSourceRef.?apiGroup.orValue('') == \"cdi.kubevirt.io\"");
+    // A clone that follows its DataSource again notes another source.
+    let annotations = about("changes only annotations of CDI");
+    assert_eq!(annotations.matches("|| key == \"k8s.io/CloneRequest\" ||").count(), 2, "{annotations}");
     // The old object counts: a permission that is added together with the owner is ignored.
     let may_be_taken = format!(
         "({} == 'true' || {} == oldObject.metadata.name && !({}))",
