@@ -29,6 +29,8 @@ struct Inner {
     agent: BTreeMap<String, String>,
     commands: Vec<String>,
     deaf: bool,
+    /// True during a migration.
+    migrates: bool,
     /// Events that are not sent yet, while they are held.
     held: Option<Vec<(String, Event)>>,
     /// Verbs that hang, and the number of their calls.
@@ -295,7 +297,8 @@ impl Hypervisor for Fake {
 
     fn pause(&self, name: &str) -> Result<()> {
         if self.running("pause", name)? == Condition::Running {
-            self.happen(name, &Event::Paused(Pause::Asked));
+            let pause = if self.lock().migrates { Pause::Passing } else { Pause::Asked };
+            self.happen(name, &Event::Paused(pause));
         }
         Ok(())
     }
@@ -337,9 +340,20 @@ impl Hypervisor for Fake {
         Ok(Stats { cpu_ns: 1, memory, dirty_bytes_per_second: Some(0), ..Stats::default() })
     }
 
-    /// The domain goes at once; while `migrate` hangs, once it is released; not, where it was aborted.
+    /// The domain goes at once; while `migrate` hangs, once it is released; not, where it was aborted. What was paused meanwhile is
+    /// resumed then, unless the connection broke (`Unavailable`).
     fn migrate(&self, name: &str, order: &Migrate, disks: &[String]) -> Result<()> {
-        self.said("migrate", &format!("{name} {} {}", order.id, disks.join(" ")))?;
+        let before = self.condition(name);
+        self.lock().migrates = true;
+        let said = self.said("migrate", &format!("{name} {} {}", order.id, disks.join(" ")));
+        self.lock().migrates = false;
+        if let Err(e) = said {
+            let is_paused = self.condition(name) == Some(Condition::Paused(Pause::Passing));
+            if is_paused && before == Some(Condition::Running) && e.kind() != ErrorKind::Unavailable {
+                self.happen(name, &Event::Resumed);
+            }
+            return Err(e);
+        }
         if !matches!(self.lock().domains.get(name), Some(Condition::Running | Condition::Paused(_))) {
             return Err(Error::new(ErrorKind::NotNow, format!("migrate {name}"), "it does not run"));
         }

@@ -496,7 +496,7 @@ impl Driver {
             }
             Event::Paused(Pause::Asked | Pause::Passing) if self.passing => {}
             // The last moment of a migration. Its result follows.
-            Event::Paused(Pause::Passing) if self.migration.is_some() => {}
+            Event::Paused(Pause::Passing) if self.migration.is_some() && !self.is_paused_by_migration() => {}
             Event::Ended(End::Left) => {
                 self.has_moved(MIGRATED, "the VM runs at the target of its migration".into());
             }

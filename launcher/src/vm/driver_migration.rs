@@ -115,8 +115,9 @@ impl Driver {
         let aborted = control.and_then(|control| control.aborted());
         let place = match self.queue.mode() {
             Mode::Moved => Place::Target,
-            // Its guest ended here, or it was forced off.
-            Mode::Ended => Place::Source,
+            // Its guest ended here, or it was forced off; behind post-copy it may run at the target.
+            Mode::Ended if ended.mode != MigrationMode::PostCopy => Place::Source,
+            Mode::Ended => Place::Unknown,
             _ => ended.place(),
         };
         let now = self.now();

@@ -93,7 +93,8 @@ impl Driver {
         self.heard.paused = true;
         self.mode(Mode::Paused);
         let standing = self.disk_pressure.standing(pause);
-        let standing = standing.or_else(|| self.migration_standing().filter(|_| pause == Pause::Asked));
+        let standing = standing
+            .or_else(|| self.migration_standing().filter(|_| matches!(pause, Pause::Asked | Pause::Passing)));
         self.stands(&standing.unwrap_or_else(|| life::paused(pause, self.disk_error.as_ref())));
     }
 }

@@ -156,7 +156,7 @@ fn a_vm_whose_place_is_not_known_does_not_go_on_here() {
     play(async {
         let scene = migrating().await;
         scene.fake.happen(NAME, &Event::Paused(Pause::Passing));
-        scene.fake.fail_next("migrate", ErrorKind::Failed, "the connection broke");
+        scene.fake.fail_next("migrate", ErrorKind::Unavailable, "the connection broke");
         scene.fake.release("migrate");
         let state = scene.until(has_ended).await;
         assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("MigrationUnknown")));
@@ -174,6 +174,26 @@ fn a_guest_that_crashes_while_it_migrates_has_crashed() {
         scene.fake.release("migrate");
         let state = scene.until(has_ended).await;
         assert_eq!((state.reason.as_deref(), phase(&state)), (Some("Crashed"), Some(MigrationPhase::Failed)));
+    });
+}
+
+#[test]
+fn a_vm_that_its_user_has_paused_stays_paused_where_its_migration_fails() {
+    play(async {
+        let scene = Scene::running().await;
+        assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Paused && state.doing.is_none()).await;
+        scene.fake.hang("migrate");
+        let Request::Migrate(mut order) = order("a") else { panic!() };
+        order.limits = MigrationLimits {
+            completion_seconds_per_gib: 1,
+            allow_pause: true,
+            ..MigrationLimits::default()
+        };
+        assert_eq!(scene.ask(Request::Migrate(order)).await, Answer::Queued);
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.life, phase(&state)), (Life::Paused, Some(MigrationPhase::Failed)));
+        assert_eq!(scene.fake.condition(NAME), Some(Condition::Paused(Pause::Asked)));
     });
 }
 

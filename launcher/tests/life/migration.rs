@@ -175,22 +175,37 @@ fn hop(source: &mut Pod, id: &str) -> Pod {
     target
 }
 
-/// Begins a migration that would take minutes, and aborts it.
-fn stay(source: &Pod) {
+/// Begins a migration that would take minutes. Returns the state at its end.
+fn stay(source: &Pod, id: &str, limits: Value, meanwhile: impl FnOnce(&Vm)) -> Value {
     let mut target = Pod::receiving(source);
     carry(source, &target);
-    let slow = json!({"bandwidth": 1 << 20});
-    let (launched, state) = target.receive(|| {
-        source.migrate("slow", &slow, |vm| {
-            vm.until("progress", |state| state["migration"]["progress"]["processed"].as_u64() > Some(0));
-            vm.request(&json!({"request": "abortMigration", "id": "slow"}));
-        })
-    });
+    let (launched, state) = target.receive(|| source.migrate(id, &limits, meanwhile));
     assert!(launched.is_err(), "the VM that stayed is at the target, too");
-    let migration = &state["migration"];
-    assert_eq!((&migration["phase"], &state["life"]), (&json!("Aborted"), &json!("Running")), "{state}");
-    assert_eq!(migration["message"], "Live migration has been aborted");
+    assert_eq!(state["life"], "Running", "{state}");
     assert!(!source.inside("r/migration").exists());
+    state["migration"].clone()
+}
+
+/// A migration that is aborted, and one that is paused when its time is over, and ends.
+fn stay_twice(source: &Pod) {
+    let migration = stay(source, "aborted", json!({"bandwidth": 1 << 20}), |vm| {
+        vm.until("progress", |state| state["migration"]["progress"]["processed"].as_u64() > Some(0));
+        vm.request(&json!({"request": "abortMigration", "id": "aborted"}));
+    });
+    assert_eq!(migration["phase"], "Aborted", "{migration}");
+    assert_eq!(migration["message"], "Live migration has been aborted");
+
+    let limits = json!({"bandwidth": 1 << 20, "completionSecondsPerGib": 3, "allowPause": true});
+    let migration = stay(source, "late", limits, |vm| {
+        vm.until("the pause", |state| state["reason"] == "PausedByMigrationMonitor");
+    });
+    assert_eq!(
+        (&migration["phase"], &migration["mode"]),
+        (&json!("Failed"), &json!("Paused")),
+        "{migration}"
+    );
+    let message = migration["message"].as_str().unwrap();
+    assert!(message.starts_with("it was not done within"), "{message}");
 }
 
 /// The numbers and times that the guest counts, and the longest time between two.
@@ -231,7 +246,7 @@ fn a_running_vm_goes_to_another_launcher_and_on_to_a_third() {
     console.says("count 20 ");
     drop(console);
 
-    stay(&first);
+    stay_twice(&first);
     let mut second = hop(&mut first, "one");
     let third = hop(&mut second, "two");
     third.vm.until_log("count ");

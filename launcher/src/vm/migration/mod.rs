@@ -36,6 +36,8 @@ pub(super) const ABORT: Duration = Duration::from_secs(30);
 pub(super) struct Control {
     inner: Mutex<Inner>,
     changed: Condvar,
+    /// Locked while the monitor pauses the guest, and for the end: a guest that stays is not paused behind it.
+    pausing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -71,8 +73,15 @@ impl Control {
     }
 
     fn end(&self) {
+        let _pausing = self.pausing.lock().unwrap_or_else(PoisonError::into_inner);
         self.lock().is_over = true;
         self.changed.notify_all();
+    }
+
+    /// Pauses the guest, unless the migration has ended.
+    fn pause(&self, pause: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _pausing = self.pausing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.lock().is_over { Ok(()) } else { pause() }
     }
 
     /// Waits for the next tick, or for an abort. False after the end.
@@ -94,6 +103,7 @@ impl Control {
 
 /// A migration that has ended.
 pub(super) struct Migrated {
+    pub(super) mode: MigrationMode,
     pub(super) result: Result<()>,
     /// The VM at the source; an error where it is not known.
     pub(super) seen: Result<DomainState>,
@@ -113,7 +123,9 @@ impl Migrated {
         match (&self.result, &self.seen) {
             (_, Ok(seen)) => match seen.condition {
                 Condition::Off(crate::hypervisor::End::Left) => Place::Target,
-                // A migrated domain that is off for another cause was ended here, by a request or by its guest.
+                // Its guest may run at the target.
+                Condition::Off(_) if self.mode == MigrationMode::PostCopy => Place::Unknown,
+                // It was ended here, by a request or by its guest.
                 Condition::Off(_) | Condition::Ending => Place::Source,
                 Condition::Paused(Pause::Passing) => Place::Unknown,
                 Condition::Running | Condition::Paused(_) if self.result.is_err() => Place::Source,
@@ -154,16 +166,23 @@ pub(super) fn carry_out(
             .map_err(|e| Error::new(ErrorKind::Failed, doing(), e.to_string()))?;
         hypervisor.migrate(name, order, &disks)
     };
+    let before = hypervisor.state(name);
     let result = go();
     control.end();
+    let mode = control.mode();
     let mut seen = hypervisor.state(name);
-    // libvirt resumes only what it has paused itself.
-    let is_paused = |seen: &DomainState| seen.condition == Condition::Paused(Pause::Asked);
-    if result.is_err() && control.mode() == MigrationMode::Paused && seen.as_ref().is_ok_and(is_paused) {
+    let is =
+        |seen: &Result<DomainState>, condition| seen.as_ref().is_ok_and(|seen| seen.condition == condition);
+    // libvirt resumes what was paused during the migration. The monitor may have come a moment later.
+    if result.is_err()
+        && mode == MigrationMode::Paused
+        && is(&before, Condition::Running)
+        && is(&seen, Condition::Paused(Pause::Asked))
+    {
         let _ = hypervisor.resume(name).inspect_err(|e| tracing::warn!("{e}"));
         seen = hypervisor.state(name);
     }
-    Outcome::Migrated(Box::new(Migrated { result, seen }))
+    Outcome::Migrated(Box::new(Migrated { mode, result, seen }))
 }
 
 /// Looks at a migration until it has ended, and does what its limits want.
@@ -190,22 +209,22 @@ fn watch(
             }
         };
         let step = monitor.step(began.elapsed(), &progress);
+        // Its event may come before the call returns.
+        control.lock().mode = monitor.mode();
         let done = match &step {
             Step::Wait => Ok(()),
             Step::Downtime(limit) => hypervisor.limit_downtime(name, *limit),
             Step::PostCopy => hypervisor.start_post_copy(name),
-            Step::Pause => hypervisor.pause(name),
+            Step::Pause => control.pause(|| hypervisor.pause(name)),
             Step::Abort(why) => {
                 control.abort(Abort::Limit(why.clone()));
                 hypervisor.abort_migration(name)
             }
         };
-        match done {
-            Ok(()) => control.lock().mode = monitor.mode(),
-            Err(e) => {
-                tracing::warn!("{e}");
-                monitor.failed(&step);
-            }
+        if let Err(e) = done {
+            tracing::warn!("{e}");
+            monitor.failed(&step);
+            control.lock().mode = monitor.mode();
         }
         let mode = control.mode();
         if told.is_none_or(|(at, of)| of != mode || at.elapsed() >= TOLD) {

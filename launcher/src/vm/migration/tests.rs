@@ -10,7 +10,7 @@ fn a_migration_tells_where_the_vm_is() {
     let failed = || Err(Error::new(ErrorKind::Failed, "migrate", "no"));
     let gone = || Err(Error::new(ErrorKind::NotFound, "look", "gone"));
     let silent = || Err(Error::new(ErrorKind::TimedOut, "look", "no answer"));
-    let place = |result, seen| Migrated { result, seen }.place();
+    let place = |result, seen| Migrated { mode: MigrationMode::PreCopy, result, seen }.place();
     for (result, seen, wanted) in [
         (Ok(()), gone(), Place::Target),
         (Ok(()), seen(Condition::Off(End::Left)), Place::Target),
@@ -28,4 +28,7 @@ fn a_migration_tells_where_the_vm_is() {
         let told = format!("{result:?} {seen:?}");
         assert_eq!(place(result, seen), wanted, "{told}");
     }
+    let mode = MigrationMode::PostCopy;
+    let ended = Migrated { mode, result: failed(), seen: seen(Condition::Off(End::Crashed)) };
+    assert_eq!(ended.place(), Place::Unknown, "its guest went on at the target");
 }
