@@ -6,10 +6,11 @@
 //! | names no source | always |
 //! | names no source, and was made to be filled by another program | never: the API server dropped the source ([`NO_SOURCE`]) |
 //! | names one of our populators | the PVC is marked as filled, or has the volume of a filled PVC in its place (`data_volume::populator`) |
+//! | names a VolumeCloneSource, and upstream's CDI says that it cloned it | no PVC is in its place, and the control plane did not choose the volume among free volumes |
 //! | names another source | the control plane did not choose it among free volumes, or a populator says on it what it holds |
 
-use api::cdi::annotations::{EXTERNAL_POPULATION, POPULATED_FOR};
-use cluster_model::objects::{PersistentVolumeClaim, World};
+use api::cdi::annotations::{CLONE_PHASE, EXTERNAL_POPULATION, POPULATED_FOR};
+use cluster_model::objects::{Kind, PersistentVolumeClaim, World};
 use cluster_model::uploads::POD_PHASE;
 
 /// Origin of the volume of a PVC.
@@ -39,7 +40,7 @@ pub(crate) fn volume_origin(world: &World, claim: &PersistentVolumeClaim) -> Vol
     }
     let volume_name = spec.volume_name.as_deref().filter(|_| needs_proof(claim));
     let Some(volume_name) = volume_name else { return VolumeOrigin::OfSource };
-    if claim.populator().is_some() {
+    if claim.populator().is_some() && !is_said_to_be_cloned(world, claim) {
         return match is_filled_in_its_place(world, claim) {
             true => VolumeOrigin::OfSource,
             false => other(volume_name, "which is not filled from its dataSourceRef"),
@@ -106,9 +107,27 @@ pub(crate) fn has_free_volume(world: &World, claim: &PersistentVolumeClaim) -> O
 
 /// True if the volume of the PVC is the one that was filled in its place.
 fn is_filled_in_its_place(world: &World, claim: &PersistentVolumeClaim) -> bool {
+    prime(world, claim).is_some_and(|prime| prime.is_filled() && has_volume_of(claim, prime))
+}
+
+/// The PVC that is filled in the place of this one.
+fn prime<'a>(world: &'a World, claim: &PersistentVolumeClaim) -> Option<&'a PersistentVolumeClaim> {
     let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
-    let prime = claim.prime().and_then(|name| world.pvcs.get(namespace, &name));
-    prime.is_some_and(|prime| prime.is_in_place_of(claim) && prime.is_filled() && has_volume_of(claim, prime))
+    let prime = world.pvcs.get(namespace, &claim.prime()?)?;
+    prime.is_in_place_of(claim).then_some(prime)
+}
+
+/// True if upstream's CDI has cloned the PVC, before its volume was bound.
+pub(crate) fn is_cloned_by_upstream(world: &World, claim: &PersistentVolumeClaim) -> bool {
+    claim.is_bound() && is_said_to_be_cloned(world, claim) && has_free_volume(world, claim) == Some(false)
+}
+
+/// True if the PVC says that upstream's CDI has cloned it, which writes [`CLONE_PHASE`] and not [`POD_PHASE`]. Where there is a PVC in
+/// its place, it is cloned here. Any user with write access to the PVC can set both annotations.
+fn is_said_to_be_cloned(world: &World, claim: &PersistentVolumeClaim) -> bool {
+    let is_clone = claim.populator().is_some_and(|named| named.kind == Kind::VolumeCloneSource.name());
+    let phase = claim.meta.annotations.get(CLONE_PHASE);
+    is_clone && phase.is_some_and(|phase| phase == "Succeeded") && prime(world, claim).is_none()
 }
 
 /// True if the PVC is bound to the volume of the PVC that is filled in its place. The spec of that one names the volume after the
@@ -128,7 +147,7 @@ fn other(volume: &str, why: &str) -> VolumeOrigin {
 mod tests {
     use super::*;
     use crate::sim::Sim;
-    use cluster_model::objects::Kind;
+    use cluster_model::objects::Key;
     use serde_json::{Value, json};
 
     /// A VMI, an export or a clone that takes such a PVC has an empty disk.
@@ -157,6 +176,39 @@ mod tests {
                 assert_eq!(is_refused, is_lost, "{annotations} {spec} {phase}: {origin:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_clone_of_upstream_is_of_its_source_when_its_volume_is_known_and_no_pvc_is_in_its_place() {
+        let mut sim = Sim::new();
+        let named = json!({"apiGroup": "cdi.kubevirt.io", "kind": "VolumeCloneSource", "name": "gold"});
+        let meta = json!({"namespace": "n", "name": "disk", "annotations": {"cdi.kubevirt.io/clonePhase": "Succeeded"}});
+        let spec = json!({"dataSourceRef": named, "volumeName": "pv-1"});
+        let claim = json!({"metadata": meta, "spec": spec, "status": {"phase": "Bound"}});
+        let claim = sim.put(Kind::PersistentVolumeClaim, claim);
+        let origin = |sim: &Sim| volume_origin(&sim.world, sim.world.pvcs.get("n", "disk").unwrap());
+        let mut vmi = crate::sim::vmi("web");
+        vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+        let vmi = sim.put(Kind::VirtualMachineInstance, vmi);
+        sim.settle();
+        assert_eq!((origin(&sim), sim.pod_of(&vmi)), (VolumeOrigin::Unknown, None));
+        let uid = sim.uid(&claim);
+        let of = json!({"namespace": "n", "name": "disk", "uid": uid});
+        let volume =
+            json!({"metadata": {"name": "pv-1"}, "spec": {"claimRef": of}, "status": {"phase": "Bound"}});
+        sim.put(Kind::PersistentVolume, volume);
+        sim.settle();
+        assert_eq!(origin(&sim), VolumeOrigin::OfSource);
+        assert!(sim.pod_of(&vmi).is_some(), "{}", sim.get(&vmi)["status"]);
+        let owner = json!([{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "disk", "uid": uid, "controller": true}]);
+        let prime = Key::new(Kind::PersistentVolumeClaim, "n", format!("prime-{uid}"));
+        let meta = json!({"namespace": "n", "name": prime.name, "ownerReferences": owner});
+        sim.put(Kind::PersistentVolumeClaim, json!({"metadata": meta, "spec": {}}));
+        let origin = origin(&sim);
+        assert!(
+            matches!(&origin, VolumeOrigin::Other(why) if why.contains("not filled from its dataSourceRef")),
+            "{origin:?}"
+        );
     }
 
     #[test]

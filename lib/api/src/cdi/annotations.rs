@@ -128,6 +128,8 @@ pub const CLONE_TYPE: &str = "cdi.kubevirt.io/cloneType";
 pub const CLONE_INTO: &str = "cdi.kubevirt.io/storage.cloneInto.";
 /// CamelCase reason why a PVC is cloned by a copy instead of by its storage.
 pub const CLONE_FALLBACK: &str = "cdi.kubevirt.io/cloneFallbackReason";
+/// Phase of a clone of a PVC with a `dataSourceRef`, as upstream's CDI writes it on that PVC: `Succeeded` when it is complete. Only read.
+pub const CLONE_PHASE: &str = "cdi.kubevirt.io/clonePhase";
 /// Token that certifies that the creator of a DataVolume may clone its source.
 pub const CLONE_TOKEN: &str = "cdi.kubevirt.io/storage.clone.token";
 /// Name of the source pod of a clone.

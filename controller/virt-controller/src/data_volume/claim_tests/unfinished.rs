@@ -23,6 +23,10 @@ fn is_taken(sim: &Sim) -> bool {
         .is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == sim.get(&disk())["metadata"]["uid"]))
 }
 
+fn said_reason(sim: &Sim) -> String {
+    said(sim, "Running").1
+}
+
 fn from_snapshot(status: &str) -> Value {
     let source = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "monday"});
     json!({"spec": {"dataSource": source}, "status": {"phase": status}})
@@ -31,12 +35,17 @@ fn from_snapshot(status: &str) -> Value {
 /// The PVC is bound to a volume that the control plane has chosen among free ones.
 fn is_bound_to_a_free_volume(sim: &mut Sim) {
     let by = json!({BY_CONTROLLER: "yes"});
-    let of = json!({"namespace": "n", "name": "disk", "uid": sim.uid(&claim())});
-    let spec = json!({"claimRef": of, "persistentVolumeReclaimPolicy": "Delete", "storageClassName": "fast"});
-    let meta = json!({"name": "pv-free", "annotations": by});
-    sim.put(Kind::PersistentVolume, json!({"metadata": meta, "spec": spec, "status": {"phase": "Bound"}}));
+    volume_of_the_pvc(sim, "pv-free", &by);
     sim.change(&claim(), json!({"metadata": {"annotations": by}}));
     sim.change(&claim(), json!({"spec": {"volumeName": "pv-free"}, "status": {"phase": "Bound"}}));
+}
+
+/// A volume that is reserved for the PVC.
+fn volume_of_the_pvc(sim: &mut Sim, name: &str, annotations: &Value) {
+    let of = json!({"namespace": "n", "name": "disk", "uid": sim.uid(&claim())});
+    let spec = json!({"claimRef": of, "persistentVolumeReclaimPolicy": "Delete", "storageClassName": "fast"});
+    let meta = json!({"name": name, "annotations": annotations});
+    sim.put(Kind::PersistentVolume, json!({"metadata": meta, "spec": spec, "status": {"phase": "Bound"}}));
 }
 
 fn starts_a_vmi(sim: &mut Sim) -> bool {
@@ -61,6 +70,39 @@ fn a_pvc_that_has_yet_to_be_filled_from_its_data_source_ref_is_not_taken() {
         reason == "ErrResourceExists" && message.contains("not filled yet from its dataSourceRef"),
         "{reason}: {message}"
     );
+}
+
+/// Upstream's CDI writes `clonePhase` on its clones, and no phase of a pod. A manifest or a backup may bring it to a PVC that is new.
+#[test]
+fn a_clone_of_upstream_is_taken_where_it_is_said_to_be_done_and_has_a_volume_of_its_own() {
+    let (of_its_own, free) = (json!({}), json!({BY_CONTROLLER: "yes"}));
+    for (kind, said, on_volume, is_whole) in [
+        ("VolumeCloneSource", json!("Succeeded"), Some(&of_its_own), true),
+        ("VolumeCloneSource", json!("Succeeded"), Some(&free), false),
+        ("VolumeCloneSource", json!("Succeeded"), None, false),
+        ("VolumeCloneSource", json!("Pending"), Some(&of_its_own), false),
+        ("VolumeCloneSource", Value::Null, Some(&of_its_own), false),
+        ("VolumeImportSource", json!("Succeeded"), Some(&of_its_own), false),
+    ] {
+        let named = json!({"apiGroup": "cdi.kubevirt.io", "kind": kind, "name": "gold"});
+        let mut sim = beside(&json!({
+            "metadata": {"annotations": {"cdi.kubevirt.io/clonePhase": said, BY_CONTROLLER: "yes"}},
+            "spec": {"dataSourceRef": named, "volumeName": "pv-1"},
+            "status": {"phase": "Bound"},
+        }));
+        on_volume.into_iter().for_each(|annotations| volume_of_the_pvc(&mut sim, "pv-1", annotations));
+        sim.settle();
+        let about = format!("{kind} {said} {on_volume:?}");
+        assert_eq!(is_taken(&sim), is_whole, "{about}");
+        let noted = &sim.get(&claim())["metadata"]["annotations"]["cdi.kubevirt.io/storage.pod.phase"];
+        assert_eq!(noted == "Succeeded", is_whole, "{about}");
+        match is_whole {
+            true => assert_eq!(phase(&sim), "Succeeded", "{about}"),
+            false => assert_eq!(said_reason(&sim), "ErrResourceExists", "{about}"),
+        }
+        assert!(!sim.objects.contains_key(&pod()), "{about}");
+        assert_eq!(starts_a_vmi(&mut sim), is_whole, "{about}");
+    }
 }
 
 #[test]
