@@ -17,16 +17,14 @@ use super::outcome::Outcome;
 use super::registries::RegistrySettings;
 use super::request::Request;
 use super::{
-    NEXT, WAITS, claim_annotations, claim_name, grow, pod, refuse_spec, status, upload, users, worker,
+    NEXT, WAITS, claim_annotations, claim_name, grow, permit, pod, refuse_spec, status, upload, users, worker,
 };
 use api::data_volume::{ConditionType, Phase};
 use api::job::{Refusal, Report, Stage};
 use cluster_model::config::Config;
 use cluster_model::objects::{Attempt, Failure, Key, Kind, PersistentVolumeClaim, Pod, Work, World};
-use cluster_model::plan::{Plan, Step};
-use cluster_model::worker::PERMIT;
+use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
 use std::collections::BTreeMap;
 use worker::Worker;
 
@@ -60,15 +58,18 @@ pub(super) fn fill(target: &Target<'_, '_>) -> Outcome {
     }
     let pod = request.world.worker_for(claim, request.work);
     if let Some(late) = pod.filter(|pod| is_late(request, claim, pod)) {
-        return complete(request, claim, Some(late), &Report::default());
+        return complete(request, claim, Some(late), &worker::done_report(late).unwrap_or_default());
     }
     let seen = not_running_since(request);
     match worker::observe(request.world, pod, request.work, request.node_image(), seen, request.now) {
         Worker::None => try_create_pod(target),
         Worker::Waits(reason, message) => {
-            permit(target, pod).and(waits_for_pod(target, pod, &reason, message))
+            permit::permit(target, pod).and(waits_for_pod(target, pod, &reason, message))
         }
-        Worker::Runs(report) => permit(target, pod).and(running_outcome(target, pod, report)),
+        // A pod without a permit runs and waits, which its conditions say instead of what it reports.
+        Worker::Runs(report) => permit::permit(target, pod)
+            .and(running_outcome(target, pod, report))
+            .and(permit::refused(target, pod)),
         Worker::Done(report) => complete(request, claim, pod, &report),
         Worker::Failed(report) => match grow::grows(target, pod, &report) {
             Ok(outcome) => outcome,
@@ -99,30 +100,9 @@ pub(super) fn not_running_since(request: &Request<'_>) -> Option<Timestamp> {
 
 // ── A pod is there ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// True for an importer pod that was created after another one had completed the disk.
+/// True for an importer pod that was created after another one had completed the disk; also for that one, until its pod has ended.
 fn is_late(request: &Request<'_>, claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
     request.work == Work::Import && claim.is_filled() && !pod.has_ended()
-}
-
-/// Permits an importer pod to write to the block device of an incomplete disk. The request that created the pod may have been delayed,
-/// so its permit follows from the cluster as it is when the pod is there.
-fn permit(target: &Target<'_, '_>, pod: Option<&Pod>) -> Outcome {
-    let Target { request, claim, .. } = *target;
-    let needs_permit = |pod: &&Pod| !pod.has_permit() && !pod.is_going() && !pod.has_ended();
-    let pod = pod.filter(|_| request.work == Work::Import && claim.is_block()).filter(needs_permit);
-    let Some(pod) = pod else { return Outcome::default() };
-    if users::user(request.world, claim).is_some() || wait_for_readers(request, claim).is_some() {
-        // The end of a launcher pod does not touch this key.
-        let next = request.now.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok();
-        return next.into_iter().fold(Outcome::default(), Outcome::retry_at);
-    }
-    let step = Step::Patch {
-        key: cluster_model::objects::key(Kind::Pod, &pod.meta),
-        version: pod.meta.resource_version.clone().unwrap_or_default(),
-        change: json!({"metadata": {"annotations": {PERMIT: pod.meta.uid}}}),
-        part: Some("status"),
-    };
-    Outcome::default().after_status(Plan { steps: vec![step], ..Plan::default() })
 }
 
 /// The pod does not run yet.
@@ -406,16 +386,16 @@ fn try_create_pod(target: &Target<'_, '_>) -> Outcome {
         span.map(|span| upload::create_secret_and_service(claim, &span, &request.world.facts.namespace));
     let mut create = Plan::default();
     create.create(Key::new(Kind::Pod, claim.meta.namespace.clone().unwrap_or_default(), pod_name), object);
-    // The mark of a disk that is not whole comes before whatever may write to it.
+    // The mark of a disk that is not whole comes before whatever may write to it, and before the status, by which a pod was made.
     outcome
+        .before_status(import_annotations(request, claim, "Pending", &BTreeMap::new()))
         .and(scheduled(request, claim))
-        .and(note_import(request, claim, "Pending"))
         .after_status(reach.unwrap_or_default())
         .after_status(create)
 }
 
 /// A clone of another target reads the PVC: nothing is written to it meanwhile.
-fn wait_for_readers(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
+pub(super) fn wait_for_readers(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
     let message = if let Some(pod) = request.world.cloner_of(claim) {
         format!(
             "pod {} reads PVC {} for a clone: the PVC is not written until it has ended",
@@ -445,12 +425,16 @@ fn wait_for_writer(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Opti
 
 /// A VMI uses the disk.
 fn in_use(request: &Request<'_>, claim: &PersistentVolumeClaim, vmi: &str) -> Outcome {
-    let message = format!("VMI {vmi} uses PVC {}: it is not written", claim_name(claim));
-    let outcome = Outcome::default().wait("CloneSourceInUse", &message);
+    let message = in_use_message(claim, vmi);
     // The end of a launcher pod does not touch this key.
     let next = request.now.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok();
+    let outcome = Outcome::default().wait(clone::IN_USE, &message);
     let outcome = next.into_iter().fold(outcome, Outcome::retry_at);
     outcome.enter_phase(Phase::Pending, true, "ErrClaimNotValid", message)
+}
+
+pub(super) fn in_use_message(claim: &PersistentVolumeClaim, vmi: &str) -> String {
+    format!("VMI {vmi} uses PVC {}: it is not written", claim_name(claim))
 }
 
 /// The pod cannot be made now.

@@ -29,6 +29,7 @@
 //! | `clone` | a disk that is filled from another PVC |
 //! | `external` | a PVC that names itself what fills it |
 //! | `fill`, `worker`, `users` | the worker pod and the next one; the state of a pod; VMIs that use the disk |
+//! | `permit` | the permit of an importer pod to write to a block device |
 //! | `upload`, `grow` | certificate, Service and client of an upload; a PVC that is too small for its image |
 //! | `pod`, `base_pod`, `registries` | the worker pod as an object; what all worker pods share; settings of registries and the proxy |
 //! | `status`, `terms`, `claim_annotations` | conditions of a DataVolume; phases and event reasons of each work; annotations of the PVC |
@@ -53,6 +54,7 @@ mod external;
 mod fill;
 mod grow;
 mod outcome;
+mod permit;
 #[cfg(test)]
 mod permit_tests;
 pub(crate) mod pod;

@@ -1,7 +1,7 @@
 //! Stories of the permit of an importer pod: on a block device no mark says that the disk is complete.
 
-use super::tests::class;
-use crate::sim::others::{worker_ends, worker_runs};
+use super::tests::{class, said};
+use crate::sim::others::{container, worker_ends, worker_runs};
 use crate::sim::{Sim, data_volume};
 use api::job::Stage;
 use cluster_model::objects::{Key, Kind};
@@ -120,4 +120,34 @@ fn a_pod_gets_no_permit_under_a_vmi() {
     sim.world.remove(&Key::new(Kind::VirtualMachineInstance, "n", "web"));
     sim.settle();
     assert_eq!(permit(&sim), sim.uid(&pod()));
+}
+
+/// Its container runs and waits for the permit: a user would see an import that does not move, and then one that failed.
+#[test]
+fn a_permit_that_is_withheld_is_said_while_the_pod_runs() {
+    let (mut sim, mut made) = imported("Block");
+    sim.vanish(&pod());
+    let mut vmi = crate::sim::vmi("web");
+    vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+    vmi["status"] = json!({"phase": "Running"});
+    sim.world.put(Kind::VirtualMachineInstance, vmi, sim.now);
+    let runs = json!([{"name": container(&made), "ready": true, "state": {"running": {}}}]);
+    made["status"] = json!({"phase": "Running", "containerStatuses": runs});
+    sim.put(Kind::Pod, made);
+    let plan = crate::decide(&sim.world, &disk(), sim.now);
+    assert!(plan.again.is_some(), "the end of the VMI is waited for");
+    sim.apply(plan);
+    assert!(permit(&sim).is_null());
+    for kind in ["Running", "Ready"] {
+        let (is, reason, message) = said(&sim, kind);
+        assert_eq!((is.as_str(), reason.as_str()), ("False", "CloneSourceInUse"), "{kind}");
+        assert_eq!(message, "VMI web uses PVC disk: it is not written", "{kind}");
+    }
+    sim.world.remove(&Key::new(Kind::VirtualMachineInstance, "n", "web"));
+    sim.settle();
+    assert_eq!(permit(&sim), sim.uid(&pod()));
+    assert_eq!(
+        (said(&sim, "Running").0.as_str(), said(&sim, "Ready").1.as_str()),
+        ("True", "TransferRunning")
+    );
 }

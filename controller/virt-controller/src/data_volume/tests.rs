@@ -172,6 +172,23 @@ fn a_disk_of_unknown_length_is_said_to_be_one_in_a_condition_and_an_event() {
     }
 }
 
+/// The leader dies behind the mark on the PVC, and the kubelet tells of the container before it tells of the pod.
+#[test]
+fn a_disk_of_unknown_length_is_said_to_be_one_by_the_next_leader_as_well() {
+    let mut sim = running();
+    let done = Report { stage: Stage::Done, length_unknown: true, ..Report::default() };
+    let ended = json!({"exitCode": 0, "message": done.termination(), "finishedAt": sim.now.to_string()});
+    let state = json!({"terminated": ended, "running": null});
+    let container = json!([{"name": "importer", "ready": false, "state": state}]);
+    let noted = json!({"metadata": {"annotations": {"cdi.kubevirt.io/storage.pod.phase": "Succeeded"}}});
+    sim.change(&claim(), noted);
+    sim.change(&pod(), json!({"status": {"containerStatuses": container}}));
+    assert_eq!(sim.get(&pod())["status"]["phase"], "Running");
+    sim.settle();
+    assert_eq!((phase(&sim), said(&sim, "Ready").0), ("Succeeded", "True".to_owned()));
+    assert_eq!(said(&sim, "Transferring").1, "LengthUnknown");
+}
+
 #[test]
 fn a_worker_that_falls_silent_is_said_to_be_so_with_the_time_and_its_last_words() {
     let mut sim = running();
@@ -497,21 +514,25 @@ fn why_something_cannot_be_made_is_said_until_it_is_made() {
 /// The pod may run and end while virt-controller is away, and the DataVolume may be deleted with `--cascade=orphan` then.
 #[test]
 fn a_pvc_is_marked_as_not_whole_before_its_pod_is_made() {
-    let mut sim = Sim::new();
-    class(&mut sim, "Immediate");
-    sim.put(Kind::DataVolume, with(http()));
-    sim.settle();
-    bound(&mut sim);
-    let mut plan = crate::decide(&sim.world, &disk(), sim.now);
-    let is_pod = |step: &Step| matches!(step, Step::Create { key, .. } if *key == pod());
-    let at = plan.steps.iter().position(is_pod).expect("its pod is made");
-    // Whoever carries it out is killed before the pod is made.
-    plan.steps.truncate(at);
-    sim.apply(plan);
-    assert_eq!(sim.get(&claim())["metadata"]["annotations"]["cdi.kubevirt.io/storage.pod.phase"], "Pending");
-    let why = sim.world.pvcs.get("n", "disk").unwrap().not_whole();
-    assert!(why.is_some_and(|why| why.contains("is \"Pending\"")));
-    sim.advance(60);
-    sim.settle();
-    assert!(sim.objects.contains_key(&pod()));
+    for is_marked in [false, true] {
+        let mut sim = Sim::new();
+        class(&mut sim, "Immediate");
+        sim.put(Kind::DataVolume, with(http()));
+        sim.settle();
+        bound(&mut sim);
+        let mut plan = crate::decide(&sim.world, &disk(), sim.now);
+        let is_pod = |step: &Step| matches!(step, Step::Create { key, .. } if *key == pod());
+        let is_mark = |step: &Step| matches!(step, Step::Patch { key, .. } if *key == claim());
+        let mark = plan.steps.iter().position(is_mark).expect("the PVC is marked");
+        assert!(plan.steps.iter().position(is_pod).is_some_and(|at| at > mark), "{plan:?}");
+        // Another client is quicker, and the mark is refused; or whoever carries the plan out is killed behind it.
+        plan.steps.truncate(mark + usize::from(is_marked));
+        sim.apply(plan);
+        let noted = &sim.get(&claim())["metadata"]["annotations"]["cdi.kubevirt.io/storage.pod.phase"];
+        assert_eq!(noted == "Pending", is_marked, "{noted}");
+        let why = sim.world.pvcs.get("n", "disk").unwrap().not_whole();
+        assert_eq!(why.is_some_and(|why| why.contains("is \"Pending\"")), is_marked);
+        sim.settle();
+        assert!(sim.objects.contains_key(&pod()), "no pod was made, and the next one has to wait for none");
+    }
 }

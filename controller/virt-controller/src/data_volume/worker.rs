@@ -99,6 +99,12 @@ pub(crate) fn observe<'a>(
     Worker::Waits(word, message)
 }
 
+/// Report of an importer pod whose container has completed the disk. Other containers of the pod may still run.
+pub(crate) fn done_report(pod: &Pod) -> Option<Report> {
+    let (_, _, message, _) = pod.container(Work::Import.container())?.ended.as_ref()?;
+    Report::of_termination(message).filter(|report| report.stage == Stage::Done)
+}
+
 /// The number of earlier pods that ended before their work.
 pub(crate) fn attempt(pod: &Pod) -> i64 {
     pod.meta.annotations.get(ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or(0).max(0)
