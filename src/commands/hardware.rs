@@ -2,6 +2,7 @@
 
 use super::start_args::StartArgs;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ui;
 use container_disk::Name;
 use container_disk::meaning::{Meaning, Role, Surroundings, expand, home, not_a_volume};
 use local_vm::from_image::{Account, Drive, Loader, VmFlags, name_from};
@@ -30,7 +31,7 @@ pub(crate) struct HardwareArgs {
     disks: Vec<String>,
 
     /// File that is a raw disk, SRC or of --disk, whatever its guest wrote in
-    /// front; the file stays known as one (repeatable)
+    /// front; once a VM starts, it stays known as one (repeatable)
     #[arg(long = "raw", value_name = "FILE")]
     raws: Vec<PathBuf>,
 
@@ -72,6 +73,15 @@ pub(crate) struct HardwareArgs {
     no_network: bool,
 }
 
+/// Objects of a VM that is made from a disk or an image.
+pub(super) struct VmObjects {
+    pub(super) documents: Vec<serde_json::Value>,
+    /// True if SRC is an image.
+    pub(super) is_image: bool,
+    /// Disks that are raw by the user's word.
+    pub(super) raws: Vec<PathBuf>,
+}
+
 impl HardwareArgs {
     /// Refuses these flags for a manifest, which has fields for all of them.
     pub(super) fn check_unused(&self) -> Result<()> {
@@ -103,13 +113,8 @@ impl HardwareArgs {
         }
     }
 
-    /// Objects of a VM whose first drive is SRC. True if SRC is an image.
-    pub(super) fn objects(
-        &self,
-        source: &str,
-        args: &StartArgs,
-        images: &Images,
-    ) -> Result<(Vec<serde_json::Value>, bool)> {
+    /// Objects of a VM whose first drive is SRC.
+    pub(super) fn objects(&self, source: &str, args: &StartArgs, images: &Images) -> Result<VmObjects> {
         let available = std::thread::available_parallelism().map_or(1, usize::from);
         let mut flags = VmFlags {
             name: args.name.clone().unwrap_or_else(|| name_from(source)),
@@ -125,11 +130,11 @@ impl HardwareArgs {
         for disk in &self.disks {
             flags.drives.push(further(disk, &*args.places.open())?);
         }
-        self.note_raws(&flags.drives, &images.home)?;
+        let raws = self.raw_disks(&flags.drives)?;
         for cdrom in &self.cdroms {
             flags.drives.push(Drive::Cdrom(existing(cdrom)?));
         }
-        Ok((flags.objects(), is_image))
+        Ok(VmObjects { documents: flags.objects(), is_image, raws })
     }
 
     fn loader(&self) -> Loader {
@@ -186,17 +191,25 @@ impl HardwareArgs {
         self.raws.iter().map(|raw| existing(raw)).collect()
     }
 
-    /// Notes which disks are raw by the user's word.
-    fn note_raws(&self, drives: &[Drive], home: &Home) -> Result<()> {
-        let raws = self.raws()?;
-        let is_disk = |raw: &PathBuf| {
-            drives.iter().any(|drive| matches!(drive, Drive::File(path, _) if is_same_file(raw, path)))
-        };
-        if let Some(raw) = raws.iter().find(|raw| !is_disk(raw)) {
-            let what = format!("--raw {} is not a disk of this VM", raw.display());
-            return Err(Error::new(ErrorKind::Usage, what).with_hint("name it as SRC or by --disk, too"));
+    /// Paths of the drives that are raw by the user's word.
+    fn raw_disks(&self, drives: &[Drive]) -> Result<Vec<PathBuf>> {
+        let mut disks = vec![];
+        for raw in self.raws()? {
+            if !raw.is_file() {
+                let what = format!("--raw {}: only a file has a format of its own", raw.display());
+                return Err(Error::new(ErrorKind::Usage, what));
+            }
+            let known = disks.len();
+            disks.extend(drives.iter().filter_map(|drive| match drive {
+                Drive::File(path, _) if is_same_file(&raw, path) => Some(path.clone()),
+                _ => None,
+            }));
+            if disks.len() == known {
+                let what = format!("--raw {} is not a disk of this VM", raw.display());
+                return Err(Error::new(ErrorKind::Usage, what).with_hint("name it as SRC or by --disk, too"));
+            }
         }
-        raws.iter().try_for_each(|raw| host_disks::note_raw(home, raw)).map_err(Error::from)
+        Ok(disks)
     }
 
     fn user_data(&self) -> Result<Option<String>> {
@@ -219,13 +232,26 @@ impl HardwareArgs {
     }
 }
 
-/// The first drive of a VM that boots from a file: an ISO image is a CD-ROM, unless it is a raw disk whose guest wrote it.
+/// The first drive of a VM that boots from a file: an ISO image is a CD-ROM, unless it is a raw disk whose guest may have written
+/// it.
 fn drive_of(path: PathBuf, home: &Home) -> Result<Drive> {
+    if !path.is_file() {
+        return Ok(Drive::File(path, None));
+    }
     // A record that cannot be read does not forbid an ISO, which is only read.
-    let is_iso = path.is_file()
-        && !host_disks::is_known_raw(home, &path, &mut None)?
-        && format_of(&path)? == disk_format::Format::Iso;
-    Ok(if is_iso { Drive::Cdrom(path) } else { Drive::File(path, None) })
+    let is_written = host_disks::is_written_raw(home, &path)?;
+    let is_iso = match format_of(&path) {
+        Err(e) if !is_written => return Err(e.into()),
+        format => format.is_ok_and(|format| format == disk_format::Format::Iso),
+    };
+    if is_iso && is_written {
+        ui::say(&format!(
+            "coracle: {} begins like an ISO image, and is a disk here: a guest had it as one, and could write to it; a copy of it \
+             is a CD-ROM",
+            path.display()
+        ));
+    }
+    Ok(if is_iso && !is_written { Drive::Cdrom(path) } else { Drive::File(path, None) })
 }
 
 /// True if both paths lead to one file.
@@ -328,18 +354,42 @@ mod tests {
         assert_eq!(drive_of(path.clone(), &home).unwrap(), Drive::File(path, None));
     }
 
+    /// An earlier version noted the ISO image of a CD-ROM as a raw disk, and the installer could have written to it.
+    #[test]
+    fn an_iso_in_a_list_of_an_earlier_version_stays_a_cdrom() {
+        use std::os::unix::fs::MetadataExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (home, path) = (home(folder.path()), iso(folder.path()));
+        host_disks::note_raw(&home, &path).unwrap();
+        let list = folder.path().join("h/data/raw-disks.json");
+        let facts = std::fs::metadata(&path).unwrap();
+        let entry = |size| {
+            serde_json::json!({"schema": "coracle.raw-disks/v1", "disks": [
+                {"path": path, "file": {"id": {"ino": facts.ino()}, "size": size}}
+            ]})
+        };
+        for size in [facts.len(), 4096] {
+            std::fs::write(&list, entry(size).to_string()).unwrap();
+            assert_eq!(drive_of(path.clone(), &home).unwrap(), Drive::Cdrom(path.clone()));
+        }
+        host_disks::note_raw(&home, &path).unwrap();
+        assert_eq!(drive_of(path.clone(), &home).unwrap(), Drive::File(path, None));
+    }
+
     #[test]
     fn a_disk_is_raw_by_the_word_of_its_user() {
         let folder = tempfile::tempdir().unwrap();
-        let (home, path) = (home(folder.path()), iso(folder.path()));
+        let path = iso(folder.path());
         let link = folder.path().join("link.img");
         std::os::unix::fs::symlink("i.img", &link).unwrap();
         let args = HardwareArgs { raws: vec![link], ..HardwareArgs::default() };
-        let e = args.note_raws(&[Drive::Cdrom(path.clone())], &home).unwrap_err();
+        let e = args.raw_disks(&[Drive::Cdrom(path.clone())]).unwrap_err();
         assert!(e.kind() == ErrorKind::Usage && e.to_string().contains("is not a disk of this VM"), "{e}");
-        assert!(!host_disks::is_known_raw(&home, &path, &mut None).unwrap());
-        args.note_raws(&[Drive::File(path.clone(), None)], &home).unwrap();
-        assert!(host_disks::is_known_raw(&home, &path, &mut None).unwrap());
+        // The objects have this path, and not that of the flag.
+        assert_eq!(args.raw_disks(&[Drive::File(path.clone(), None)]).unwrap(), [path]);
+        let args = HardwareArgs { raws: vec![folder.path().to_owned()], ..HardwareArgs::default() };
+        let e = args.raw_disks(&[Drive::File(folder.path().to_owned(), None)]).unwrap_err();
+        assert!(e.to_string().contains("only a file has a format"), "{e}");
         let e = args.check_unused().unwrap_err();
         assert!(e.to_string().contains("--raw"), "{e}");
     }

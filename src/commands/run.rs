@@ -1,7 +1,7 @@
 //! The verb `coracle run`.
 
 use super::complete;
-use super::hardware::HardwareArgs;
+use super::hardware::{HardwareArgs, VmObjects};
 use super::image_name::names_help;
 use super::start_args::StartArgs;
 use super::vms;
@@ -166,6 +166,8 @@ pub(super) struct Prepared {
     is_image: bool,
     /// Objects of the VM besides the VMI, for `--dry-run`.
     beside: Vec<serde_json::Value>,
+    /// Disks that are raw by the user's word.
+    raws: Vec<PathBuf>,
 }
 
 impl Prepared {
@@ -182,18 +184,18 @@ impl Prepared {
         let launcher = args.launcher.find().ok();
         let manifest = |files: &[String]| {
             hardware.check_unused()?;
-            Ok::<_, Error>((files.join(", "), manifest::read(files)?, vec![], false))
+            Ok::<_, Error>((files.join(", "), manifest::read(files)?, vec![], (false, vec![])))
         };
-        let (what, objects, beside, is_image) = match (source, source.and_then(manifest_path)) {
+        let (what, objects, beside, (is_image, raws)) = match (source, source.and_then(manifest_path)) {
             (None, _) => manifest(files)?,
             (Some("-"), _) => manifest(&["-".to_owned()])?,
             (_, Some(path)) => manifest(&[path])?,
             (Some(source), None) => {
-                let (documents, is_image) = hardware.objects(source, args, &images)?;
+                let VmObjects { documents, is_image, raws } = hardware.objects(source, args, &images)?;
                 let objects = manifest::made(source, documents.clone());
                 let beside =
                     documents.into_iter().filter(|d| d["kind"] != "VirtualMachineInstance").collect();
-                (source.to_owned(), objects, beside, is_image)
+                (source.to_owned(), objects, beside, (is_image, raws))
             }
         };
         for warning in &objects.warnings {
@@ -214,7 +216,7 @@ impl Prepared {
         if !faults.is_empty() {
             return Err(refusal(&what, faults).into());
         }
-        Ok(Prepared { what, objects, images, launcher, is_image, beside })
+        Ok(Prepared { what, objects, images, launcher, is_image, beside, raws })
     }
 
     /// Starts the selected VMs.
@@ -259,6 +261,7 @@ impl Prepared {
             forwards: args.publish.clone(),
             publish_all: args.publish_all,
             hooks: &args.hooks,
+            raws: &self.raws,
             source: &self.what,
         }
     }

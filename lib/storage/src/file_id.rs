@@ -107,6 +107,11 @@ impl LastingFileId {
         }
     }
 
+    /// True if both are the same file beyond doubt: both have a time of birth, and it is the same.
+    pub fn is_surely(&self, other: &LastingFileId) -> bool {
+        self.born.is_some() && self == other
+    }
+
     /// True if both may be the same file. A time of birth that one of them lacks is not compared.
     pub fn may_be(&self, other: &LastingFileId) -> bool {
         let is_born_with = match (self.born, other.born) {
@@ -154,6 +159,8 @@ mod tests {
         assert!(id(1, None).may_be(&id(1, Some((2, 3)))));
         assert!(!id(1, None).may_be(&id(2, None)));
         assert!(!id(1, Some((2, 3))).may_be(&id(1, Some((2, 4)))), "a number that is used again");
+        assert!(id(1, Some((2, 3))).is_surely(&id(1, Some((2, 3)))));
+        assert!(!id(1, None).is_surely(&id(1, None)) && !id(1, None).is_surely(&id(1, Some((2, 3)))));
     }
 
     /// Journals hold this text.

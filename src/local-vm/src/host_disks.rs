@@ -4,15 +4,18 @@
 //!  what the records know of the very file               its format
 //!  a raw disk of this size                              raw, whatever its first bytes are: they may be its guest's
 //!  a raw disk of another size                           raw, unless it begins as a qcow2 image: that is refused
-//!  a VM without a record of its file had it at its      refused if it begins as a qcow2 image; else as nothing
+//!  a VM without a record of its file had it at its      raw, unless it begins as a qcow2 image: that is refused
 //!  path as a raw disk
 //!  a qcow2 image                                        by its first bytes, which a guest of a qcow2 cannot write
 //!  nothing, at the path of a raw disk of this VM        raw, unless it begins as a qcow2 image: that is refused
 //!  nothing                                              by its first bytes
 //! ```
 //!
-//! A file in a CD-ROM is only read, and counts as nothing. All records count, and the list of the raw disks of VMs that are gone
-//! (`raw_disks`): for `run`, `start` and `restart`.
+//! A file that its guest only reads (a CD-ROM, `readonly`) counts as nothing. All records count, and the list of the raw disks of
+//! VMs that are gone (`raw_disks`): for `run`, `start` and `restart`.
+//!
+//! Where a file system has no times of birth, the inode number stands for the file. A file of that number and another size is
+//! refused only at the path that is recorded: elsewhere it may be another file.
 //!
 //! A raw disk that became a qcow2 is refused by `start` even under a new inode: a copy of a disk has the bytes of its guest,
 //! too, and some network file systems number their files anew. `coracle run`, where the user names the file, takes it.
@@ -26,13 +29,25 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::host_file::{HostDisk, HostDisks, HostFile, begins_as_qcow2, files, paths, unclear};
+use crate::path::file_at;
 use crate::place::Home;
-use crate::raw_disks::{self, RawDisk};
+use crate::raw_disks::{self, RawDisk, Relation};
 use crate::record::{Record, Vm};
 use api::launcher::{Format, Source};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// What all records know of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// No VM had it as a raw disk.
+    Nothing,
+    /// A VM without a record of its file had it at its path as a raw disk. It is no qcow2 image now.
+    Unrecorded,
+    /// A raw disk. `is_writable` if a guest could write to it.
+    Raw { is_writable: bool },
+}
 
 /// The hostDisks of a record, whose files were `files` before their formats were told.
 pub fn recorded(record: &Record, files: BTreeMap<String, (PathBuf, HostFile)>) -> HostDisks {
@@ -94,7 +109,7 @@ pub fn format_of_host_disk(
     judge: impl FnOnce(&Path) -> Result<Format>,
 ) -> Result<Format> {
     let mut unreadable = None;
-    if is_known_raw(home, path, &mut unreadable)? {
+    if known(home, path, &mut unreadable)? != Known::Nothing {
         return Ok(Format::Raw);
     }
     match (judge(path)?, unreadable) {
@@ -105,31 +120,56 @@ pub fn format_of_host_disk(
 
 /// True if a VM has used the very file at this path as a raw disk. An error if it may be one, and begins as a qcow2 image.
 /// `unreadable` gets the first record that cannot be read.
-pub fn is_known_raw(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<bool> {
-    let Some(now) = HostFile::find(path)? else { return Ok(false) };
+pub(crate) fn is_known_raw(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<bool> {
+    Ok(matches!(known(home, path, unreadable)?, Known::Raw { .. }))
+}
+
+/// True if a VM has used the very file at this path as a raw disk that its guest could write to. An error if the file may be a
+/// raw disk, and begins as a qcow2 image. Records that cannot be read do not count.
+pub fn is_written_raw(home: &Home, path: &Path) -> Result<bool> {
+    Ok(known(home, path, &mut None)? == Known::Raw { is_writable: true })
+}
+
+/// What all records know of the file at this path. An error if it may be a raw disk, and begins as a qcow2 image.
+fn known(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<Known> {
+    let (Some(now), Some(here)) = (HostFile::find(path)?, file_at(path)?) else { return Ok(Known::Nothing) };
     let records = Vm::all(home)?
         .into_iter()
         .map(|(_, vm)| vm.and_then(|vm| raw_disks::of_record(&vm.record.sync, &vm.record.host_disks)));
-    let mut other: Option<RawDisk> = None;
+    let (mut unchanged, mut others) = (false, vec![]);
     // The kept ones are read last: a record that is removed meanwhile has its disks there.
     for disks in records.chain(std::iter::once_with(|| raw_disks::kept(home))) {
         match disks {
             Err(e) => *unreadable = unreadable.take().or(Some(e)),
             Ok(disks) => {
-                for disk in disks.into_iter().filter(|disk| disk.file.is_same(&now)) {
-                    if disk.is_recorded() && disk.file.is_unchanged(&now) {
-                        return Ok(true);
+                for disk in disks {
+                    match disk.relation(&now, here) {
+                        Relation::Other => {}
+                        _ if !disk.is_recorded() || !disk.file.is_unchanged(&now) => others.push(disk),
+                        _ if disk.is_writable() => return Ok(Known::Raw { is_writable: true }),
+                        _ => unchanged = true,
                     }
-                    other = other.filter(RawDisk::is_recorded).or(Some(disk));
                 }
             }
         }
     }
-    match other {
-        None => Ok(false),
-        Some(disk) if begins_as_qcow2(path)? => Err(disk.refusal(path, &now)),
-        Some(disk) => Ok(disk.is_recorded()),
+    if unchanged {
+        return Ok(Known::Raw { is_writable: false });
     }
+    if others.is_empty() {
+        return Ok(Known::Nothing);
+    }
+    if begins_as_qcow2(path)? {
+        let same = others.iter().filter(|disk| disk.relation(&now, here) == Relation::Same);
+        return same
+            .max_by_key(|disk| disk.is_recorded())
+            .map_or(Ok(Known::Nothing), |disk| Err(disk.refusal(path, &now)));
+    }
+    let mut recorded = others.iter().filter(|disk| disk.is_recorded()).peekable();
+    Ok(match recorded.peek() {
+        None => Known::Unrecorded,
+        Some(_) => Known::Raw { is_writable: recorded.any(RawDisk::is_writable) },
+    })
 }
 
 /// Notes the user's word that the file at this path is a raw disk, for every VM from now on.

@@ -222,6 +222,24 @@ fn a_start_makes_no_disk() {
     assert!(e.to_string().contains("lies where a VM had a raw disk"), "{e}");
 }
 
+/// `run --disk new.img:16MiB` that is killed before it records the file, whose guest encrypts or archives to the whole disk.
+#[test]
+fn a_disk_of_a_killed_start_is_raw_whatever_its_guest_wrote_in_front() {
+    for head in [&[0x1f, 0x8b, 8, 0][..], b"\xfd7zXZ\0", b"KDMV\x01\0\0\0"] {
+        let place = Place::new();
+        place.image("disk.img", head, 8192);
+        place.run(&place.disk).unwrap_err();
+        let mut record = place.record(Resolved::default());
+        fs::create_dir_all(place.home.vm("vm")).unwrap();
+        record.save(&place.home).unwrap();
+        assert_eq!(place.run(&place.disk).unwrap(), Format::Raw);
+        Vm::forget(&place.home, "vm", place.home.lock_vm("vm").unwrap()).unwrap();
+        assert_eq!(place.run(&place.disk).unwrap(), Format::Raw);
+        refresh(&place.home, &mut record, usable).unwrap();
+        assert_eq!(record.host_disks["root"].format, Format::Raw);
+    }
+}
+
 #[test]
 fn a_raw_disk_that_is_moved_to_the_path_of_a_qcow2_stays_raw() {
     let place = Place::new();

@@ -55,6 +55,11 @@ impl HostFile {
         self.id.may_be(&now.id)
     }
 
+    /// True if this is the same file beyond doubt, whatever its size is now.
+    pub(crate) fn is_surely(&self, now: &HostFile) -> bool {
+        self.id.is_surely(&now.id)
+    }
+
     /// True if this may be the same file, and has its size. QEMU fills the last sector of a raw disk once its guest writes
     /// there.
     pub(crate) fn is_unchanged(&self, now: &HostFile) -> bool {

@@ -7,6 +7,9 @@
 //!  raw-disks.json       those of VMs that are gone, and those that the user named (`--raw`)
 //! ```
 //!
+//! A disk that its guest only reads (a CD-ROM, `readonly`) is none of them. Earlier versions noted files of CD-ROMs, so an entry
+//! says that its guest could write (`is_writable`): without that, an ISO image stays one.
+//!
 //! A disk is a file, not a path. A volume of a raw disk without a recorded file (an earlier version, a start that was
 //! interrupted) says of the file at its path that it may be the disk, and no more: another file may have come there.
 //!
@@ -15,6 +18,7 @@
 
 use crate::error::{Error, Result};
 use crate::host_file::{HostDisks, HostFile, paths, unclear};
+use crate::path::file_at;
 use crate::place::{Home, Lock};
 use crate::whole_file::write_whole;
 use api::launcher::{Format, Source, Sync};
@@ -22,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use storage::FileId;
 
 /// Version of the file's schema.
 const SCHEMA: &str = "coracle.raw-disks/v1";
@@ -43,6 +48,20 @@ pub(crate) struct RawDisk {
     /// True if the file was found at the path of the disk, and no start recorded it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_unrecorded: bool,
+    /// True if a guest could write to the file. Unset in entries of earlier versions, which may be of a CD-ROM.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_writable: bool,
+}
+
+/// Relation of a raw disk to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// The disk is another file.
+    Other,
+    /// Both have one inode number, and their times of birth cannot be compared.
+    Possible,
+    /// The disk is this file.
+    Same,
 }
 
 /// Keeps the raw disks of a record that is about to be removed or replaced.
@@ -59,12 +78,11 @@ pub(crate) fn add(home: &Home, mut disks: Vec<RawDisk>) -> Result<()> {
     home.make(path.parent().unwrap_or(Path::new("/")))?;
     let _lock = Lock::wait(&path.with_extension("lock"))?;
     let mut kept = RawDisks::read(home)?;
-    disks.retain(|new| !kept.disks.iter().any(|old| old.file == new.file && old.says_as_much(new)));
+    disks.retain(|new| !kept.disks.iter().any(|old| old.file == new.file && old.stands_for(new)));
     if disks.is_empty() {
         return Ok(());
     }
-    kept.disks
-        .retain(|old| !disks.iter().any(|new| new.file.is_unchanged(&old.file) && new.says_as_much(old)));
+    kept.disks.retain(|old| !disks.iter().any(|new| new.file.is_unchanged(&old.file) && new.stands_for(old)));
     kept.disks.extend(disks);
     if kept.disks.len() > MANY {
         kept.disks.retain(RawDisk::is_there);
@@ -85,13 +103,15 @@ pub(crate) fn of_record(sync: &Sync, host_disks: &HostDisks) -> Result<Vec<RawDi
     let mut disks = vec![];
     for (volume, path) in &on_host {
         match (host_disks.get(*volume), volumes.get(*volume)) {
-            _ if is_cdrom(&sync.vmi, volume) => {}
+            _ if is_only_read(&sync.vmi, volume) => {}
             (Some(disk), _) => {
                 disks.extend(disk.raw_file().map(|file| RawDisk::recorded(path.clone(), file.clone())));
             }
             (None, None | Some(Source::File { format: Format::Raw, .. })) => {
                 let file = HostFile::find(path)?;
-                disks.extend(file.map(|file| RawDisk { path: path.clone(), file, is_unrecorded: true }));
+                disks.extend(
+                    file.map(|file| RawDisk { is_unrecorded: true, ..RawDisk::recorded(path.clone(), file) }),
+                );
             }
             (None, Some(_)) => {}
         }
@@ -99,7 +119,7 @@ pub(crate) fn of_record(sync: &Sync, host_disks: &HostDisks) -> Result<Vec<RawDi
     for (volume, source) in volumes {
         if let Source::File { path, format: Format::Raw, .. } = source
             && !on_host.contains_key(volume.as_str())
-            && !is_cdrom(&sync.vmi, volume)
+            && !is_only_read(&sync.vmi, volume)
         {
             disks.extend(HostFile::find(path)?.map(|file| RawDisk::recorded(path.clone(), file)));
         }
@@ -107,10 +127,24 @@ pub(crate) fn of_record(sync: &Sync, host_disks: &HostDisks) -> Result<Vec<RawDi
     Ok(disks)
 }
 
-/// True if the guest has a volume as a CD-ROM, which is only read.
-fn is_cdrom(vmi: &serde_json::Value, volume: &str) -> bool {
+/// True if the guest only reads a volume: it has it as a CD-ROM, or as a disk that is `readonly`.
+fn is_only_read(vmi: &serde_json::Value, volume: &str) -> bool {
     let mut disks = vmi["spec"]["domain"]["devices"]["disks"].as_array().into_iter().flatten();
-    disks.any(|disk| disk["name"] == volume && disk["cdrom"].is_object())
+    disks.any(|disk| {
+        let is_readonly = |target: &str| disk[target]["readonly"] == true;
+        disk["name"] == volume && (disk["cdrom"].is_object() || is_readonly("disk") || is_readonly("lun"))
+    })
+}
+
+/// Relation of a raw disk to a file that may be it by its number. `there`: the file at the disk's path, and whether that may
+/// be the disk. Two files of two file systems can have one number, and both exist then.
+fn relation(is_sure: bool, here: FileId, there: Option<(FileId, bool)>) -> Relation {
+    match there {
+        _ if is_sure => Relation::Same,
+        Some((there, _)) if there == here => Relation::Same,
+        Some((_, true)) => Relation::Other,
+        _ => Relation::Possible,
+    }
 }
 
 /// The refusal of a file that begins as a qcow2 image, at the path of a raw disk whose file is not recorded.
@@ -122,15 +156,31 @@ pub(crate) fn unrecorded_refusal(path: &Path) -> Error {
 fn user_says(path: &Path) -> String {
     let path = path.display();
     format!(
-        "if it is a raw disk, add '--raw {path}' to 'coracle run'; if it is an image of yours, run a copy of it under another \
-         name"
+        "if it is an image of yours, run a copy of it under another name; if it is a raw disk, 'coracle run' with '--raw \
+         {path}' notes it as one for good"
     )
 }
 
 impl RawDisk {
-    /// A disk that a VM has used as a raw one.
+    /// A disk that a VM has used as a raw one, and could write to.
     pub(crate) fn recorded(path: PathBuf, file: HostFile) -> RawDisk {
-        RawDisk { path, file, is_unrecorded: false }
+        RawDisk { path, file, is_unrecorded: false, is_writable: true }
+    }
+
+    /// Relation to the file `now`, which is `here`.
+    pub(crate) fn relation(&self, now: &HostFile, here: FileId) -> Relation {
+        if !self.file.is_same(now) {
+            return Relation::Other;
+        }
+        // A path that cannot be looked at says nothing.
+        let is_disk = matches!(HostFile::find(&self.path), Ok(Some(found)) if found.is_same(&self.file));
+        let there = file_at(&self.path).ok().flatten().map(|there| (there, is_disk));
+        relation(self.file.is_surely(now), here, there)
+    }
+
+    /// True if a guest could write to it.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.is_writable
     }
 
     /// True if the file itself is known, and not its path alone.
@@ -147,9 +197,11 @@ impl RawDisk {
         unclear(path, &how, &user_says(path))
     }
 
-    /// True if this is as sure as `other` is.
-    fn says_as_much(&self, other: &RawDisk) -> bool {
-        self.is_recorded() || other.is_unrecorded
+    /// True if this says all that `other` does, of the same file.
+    fn stands_for(&self, other: &RawDisk) -> bool {
+        (self.path == other.path || self.file.is_surely(&other.file))
+            && (self.is_recorded() || other.is_unrecorded)
+            && (self.is_writable || !other.is_writable)
     }
 
     /// True unless its path is free or leads to another file.

@@ -1,7 +1,7 @@
 //! Raw disks whose guest wrote the header of a qcow2 image, while their VM is there and after it is gone.
 
 use super::*;
-use crate::host_disks::{add_made, is_known_raw, note_raw, recorded};
+use crate::host_disks::{add_made, is_known_raw, is_written_raw, note_raw, recorded};
 use crate::host_file::files;
 use crate::record::{Record, Vm};
 use api::launcher::{Resolved, Sync};
@@ -156,6 +156,87 @@ fn an_image_in_a_cdrom_is_no_raw_disk() {
     assert!(!place.knows(&place.disk));
     place.forget();
     assert!(!place.knows(&place.disk) && !place.home.raw_disks().exists());
+}
+
+/// `readonly` in a manifest.
+#[test]
+fn an_image_that_is_only_read_is_no_raw_disk() {
+    for target in ["disk", "lun"] {
+        let place = Place::new();
+        place.image("disk.img");
+        let mut record = place.record(Some(Format::Raw));
+        let mut disk = json!({"name": "root", target: {"bus": "scsi", "readonly": false}});
+        record.sync.vmi["spec"]["domain"]["devices"]["disks"] = json!([disk]);
+        place.save(&record);
+        assert!(place.knows(&place.disk));
+        disk[target]["readonly"] = true.into();
+        record.sync.vmi["spec"]["domain"]["devices"]["disks"] = json!([disk]);
+        place.save(&record);
+        assert!(!place.knows(&place.disk));
+        place.forget();
+        assert!(!place.home.raw_disks().exists());
+    }
+}
+
+/// Earlier versions had the files of CD-ROMs in the list. As for the format, these are raw disks still.
+#[test]
+fn an_entry_of_an_earlier_version_does_not_say_that_a_guest_could_write() {
+    let place = Place::new();
+    place.image("disk.img");
+    note_raw(&place.home, &place.disk).unwrap();
+    assert!(is_written_raw(&place.home, &place.disk).unwrap());
+    let mut list = serde_json::to_value(RawDisks::read(&place.home).unwrap()).unwrap();
+    list["disks"][0].as_object_mut().unwrap().remove("is_writable").unwrap();
+    fs::write(place.home.raw_disks(), list.to_string()).unwrap();
+    assert!(place.knows(&place.disk) && !is_written_raw(&place.home, &place.disk).unwrap());
+    place.record(Some(Format::Raw));
+    assert!(is_written_raw(&place.home, &place.disk).unwrap());
+    place.forget();
+    assert!(is_written_raw(&place.home, &place.disk).unwrap());
+    assert_eq!(RawDisks::read(&place.home).unwrap().disks.len(), 1);
+}
+
+/// Two file systems give one number to a file of each.
+#[test]
+fn a_file_of_the_same_number_is_another_one_if_both_exist() {
+    let place = Place::new();
+    let [here, there] = ["here", "there"].map(|name| file_at(&place.image(name)).unwrap().unwrap());
+    for (is_sure, at_its_path, wanted) in [
+        (false, Some((there, true)), Relation::Other),
+        (false, Some((here, true)), Relation::Same),
+        (false, Some((there, false)), Relation::Possible),
+        (false, None, Relation::Possible),
+        // A snapshot of the file system has the bytes of the guest, too.
+        (true, Some((there, true)), Relation::Same),
+        (true, None, Relation::Same),
+    ] {
+        assert_eq!(relation(is_sure, here, at_its_path), wanted, "{is_sure} {at_its_path:?}");
+    }
+}
+
+/// A network file system without times of birth, where the number is that of a disk that is gone.
+#[test]
+fn a_qcow2_with_the_number_of_another_file_is_no_raw_disk() {
+    let place = Place::new();
+    let path = place.image("disk.img");
+    let number = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap());
+    let list = |path: &Path, size: u64| {
+        let disk = json!({"path": path, "file": {"id": {"ino": number}, "size": size}, "is_writable": true});
+        place.home.make(&place.home.pool()).unwrap();
+        let list = json!({"schema": SCHEMA, "disks": [disk]});
+        fs::write(place.home.raw_disks(), list.to_string()).unwrap();
+    };
+    let gone = place.folder.path().join("gone.img");
+    list(&gone, 4096);
+    assert!(!place.knows(&path));
+    list(&path, 4096);
+    let e = place.refusal(&path);
+    assert!(e.contains("had 4096 bytes as a raw disk"), "{e}");
+    let copy = e.find("run a copy of it").unwrap();
+    assert!(copy < e.find("--raw").unwrap(), "{e}");
+    // Its guest wrote the header, and it was moved.
+    list(&gone, 8192);
+    assert!(place.knows(&path));
 }
 
 /// Its path is ours, so that the file there is the disk.

@@ -53,6 +53,8 @@ pub struct StartOptions<'a> {
     pub publish_all: bool,
     /// Paths of programs that change the domain XML.
     pub hooks: &'a [PathBuf],
+    /// HostDisks that are raw by the user's word, by the paths that the VM has them with.
+    pub raws: &'a [PathBuf],
     /// Name of the manifest, image or disk, for messages.
     pub source: &'a str,
 }
@@ -118,7 +120,7 @@ impl StartOptions<'_> {
     }
 
     fn resolver(&self) -> Resolver<'_> {
-        Resolver { images: self.images, objects: self.objects, policy: self.policy }
+        Resolver { images: self.images, objects: self.objects, policy: self.policy, raws: self.raws }
     }
 }
 
@@ -183,6 +185,8 @@ impl Starter<'_> {
         let claims = resolver.hold(&machine)?;
         let mut resolved = resolver.resolve(name, &machine, forwards, accelerator, &claims)?;
         resolved.hooks = hooks(self.options.hooks)?;
+        // A start that ends before leaves the word without an effect.
+        self.options.raws.iter().try_for_each(|raw| host_disks::note_raw(home, raw))?;
         if let Some(before) = &before {
             raw_disks::keep(home, &before.sync, &before.host_disks)?;
         }

@@ -55,6 +55,35 @@ fn a_vm_whose_disk_was_made_from_another_address_is_refused() {
     );
 }
 
+/// A raw disk that has grown since, and begins as a qcow2. Its user's word lets it pass, and is noted by a start alone.
+#[test]
+fn a_dry_run_notes_no_raw_disk() {
+    use std::os::unix::fs::MetadataExt as _;
+    let laptop = Laptop::new();
+    let disk = laptop.place.path("grown.img");
+    let mut bytes = b"QFI\xfb".to_vec();
+    bytes.resize(8192, 0);
+    std::fs::write(&disk, bytes).unwrap();
+    let list = laptop.place.path("h/data/raw-disks.json");
+    std::fs::create_dir_all(list.parent().unwrap()).unwrap();
+    let ino = std::fs::metadata(&disk).unwrap().ino();
+    let noted = format!(
+        r#"{{"schema":"coracle.raw-disks/v1","disks":[{{"path":{disk:?},"file":{{"id":{{"ino":{ino}}},"size":4096}}}}]}}"#
+    );
+    std::fs::write(&list, &noted).unwrap();
+    let disk = disk.to_str().unwrap();
+    laptop.run(&["run", disk, "--dry-run"]).refused(3, "had 4096 bytes as a raw disk and has 8192");
+    for _ in 0..2 {
+        laptop.run(&["run", disk, "--raw", disk, "--dry-run"]).ok();
+        assert_eq!(std::fs::read_to_string(&list).unwrap(), noted);
+    }
+    laptop.run(&["run", disk, "--dry-run"]).refused(3, "had 4096 bytes as a raw disk and has 8192");
+    let start =
+        ["run", disk, "--raw", disk, "-d", "--memory=64M", "--accel=emulation", "--launcher=/bin/false"];
+    laptop.run(&start).refused(1, "the launcher ended with");
+    laptop.run(&["run", disk, "--dry-run"]).ok();
+}
+
 /// The disk holds the data of a guest. A record that could not be read once counted as none, and the disk was imported
 /// anew.
 #[test]

@@ -43,6 +43,8 @@ pub struct Resolver<'a> {
     pub objects: &'a Objects,
     /// Pull policy by flag, which overrides those of spec and image name.
     pub policy: Option<Policy>,
+    /// HostDisks that are raw by the user's word, by the paths that the VM has them with.
+    pub raws: &'a [PathBuf],
 }
 
 impl Resolver<'_> {
@@ -280,6 +282,9 @@ impl Resolver<'_> {
     /// Format of a disk file of the user. One that a VM had as a raw disk stays raw: its guest may have written
     /// anything into it.
     fn host_format(&self, path: &Path) -> Result<Format> {
+        if self.raws.iter().any(|raw| raw == path) {
+            return Ok(Format::Raw);
+        }
         host_disks::format_of_host_disk(&self.images.home, path, |path| self.images.judge(path))
     }
 }
