@@ -19,6 +19,7 @@ use super::image::Images;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Located, Objects};
 use crate::place::{Lock, check_name};
+use crate::record::Vm;
 use crate::worker::Task;
 use api::data_volume::{self, DataVolume};
 use api::job::{Confidential, Files, Import, References, Refusal, Target};
@@ -81,8 +82,8 @@ impl Pool<'_> {
                 printable::line(self.namespace)
             );
             return Err(Error::refused(what).with_hint(format!(
-                "give the PVC or DataVolume of one of them another name; 'coracle pool rm -f {pvc}' removes the disk with all \
-                 its data, to begin anew"
+                "give the PVC or DataVolume of one of them another name; {}",
+                self.ways(pvc)
             )));
         }
         let Some(volume) = self.objects.data_volumes.get(pvc).filter(|_| self.objects.is_of_arguments) else {
@@ -97,10 +98,25 @@ impl Pool<'_> {
         let wanted = Origin::of(Some(&volume.object));
         let Some(difference) = wanted.difference(record) else { return Ok(()) };
         let what = format!("{pvc} has a disk already, which was made from {difference}");
-        Err(Error::refused(what).with_hint(format!(
-            "give the new VM another --name; 'coracle start {pvc}' starts the one with that disk, and 'coracle pool rm -f {pvc}' \
-             removes the disk, to begin anew"
-        )))
+        Err(Error::refused(what).with_hint(format!("give the new VM another --name; {}", self.ways(pvc))))
+    }
+
+    /// The hint how the data of a kept disk is reached, and how the disk is removed.
+    fn ways(&self, pvc: &str) -> String {
+        let disk = self.images.home.pool().join(pvc).join(DISK);
+        let keep = match self.user(&disk) {
+            Some(vm) => format!("'coracle start {vm}' starts the VM with that disk"),
+            None => format!("'coracle run {}' boots that disk with all its data", disk.display()),
+        };
+        format!("{keep}; 'coracle pool rm -f {pvc}' removes the disk with all its data, to begin anew")
+    }
+
+    /// Name of a VM that has this disk of the pool.
+    fn user(&self, disk: &Path) -> Option<String> {
+        let has = |source: &Source| matches!(source, Source::File { path, .. } if path == disk);
+        let is_user = |vm: &Vm| vm.record.sync.resolved.volumes.values().any(has);
+        let vms = Vm::all(&self.images.home).ok()?;
+        vms.into_iter().find_map(|(name, vm)| vm.ok().filter(is_user).map(|_| name))
     }
 
     /// Name of the VM that the arguments of a command describe.
@@ -135,11 +151,8 @@ impl Pool<'_> {
         self.check_kept(pvc, &record)?;
         // An earlier import may have been ended before it removed its mark.
         DiskRecord::end(folder)?;
-        let difference = volume.and_then(|volume| Origin::of(Some(&volume.object)).difference(&record));
-        if let Some(difference) = difference {
-            (self.images.notify)(&format!(
-                "coracle: {pvc} keeps the disk that it has, which was made from {difference}"
-            ));
+        if let Some(volume) = volume {
+            self.compare(pvc, folder, &Origin::of(Some(&volume.object)), &mut record)?;
         }
         if record.namespace.is_none() {
             record.namespace = Some(self.namespace.to_owned());
@@ -166,6 +179,26 @@ impl Pool<'_> {
             ));
         }
         Ok(record)
+    }
+
+    /// Tells how the source of a kept disk differs from the one that is wanted. A record of an earlier version says neither
+    /// query nor user, and gets those that are wanted first.
+    fn compare(&self, pvc: &str, folder: &Path, wanted: &Origin, record: &mut DiskRecord) -> Result<()> {
+        if let Some(difference) = wanted.difference(record) {
+            (self.images.notify)(&format!(
+                "coracle: {pvc} keeps the disk that it has, which was made from {difference}"
+            ));
+        } else if record.address.is_none() && wanted.address.is_some() {
+            record.address.clone_from(&wanted.address);
+            record.write(folder)?;
+            if !wanted.is_whole {
+                (self.images.notify)(&format!(
+                    "coracle: the disk {pvc} of an earlier version counts as one from {} with this query and user from now on",
+                    printable::line(&wanted.shown)
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn wanted(&self, pvc: &str) -> Option<u64> {
@@ -301,7 +334,8 @@ impl Origin {
         }
     }
 
-    /// The source that a disk was made from, and how it differs from this one; `None` if it is the same.
+    /// The source that a disk was made from, and how it differs from this one; `None` if it is the same, as far as a record
+    /// without the digest of an address says.
     fn difference(&self, record: &DiskRecord) -> Option<String> {
         let was = source::shown(&record.from);
         let shown = printable::line(&was);
@@ -309,10 +343,10 @@ impl Origin {
             return Some(format!("{shown}, not from {}", printable::line(&self.shown)));
         }
         match &record.address {
-            Some(address) if Some(address) == self.address.as_ref() => None,
-            Some(_) => Some(format!("{shown} with another query or user")),
-            None if self.is_whole => None,
-            None => Some(format!("{shown}; whether with this query and user is not known")),
+            Some(address) if Some(address) != self.address.as_ref() => {
+                Some(format!("{shown} with another query or user"))
+            }
+            _ => None,
         }
     }
 }

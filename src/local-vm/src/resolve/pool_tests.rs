@@ -3,6 +3,8 @@
 use super::*;
 use crate::manifest::made;
 use crate::place::Home;
+use crate::record::Record;
+use api::launcher::{Resolved, Sync};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::fs;
@@ -126,7 +128,7 @@ fn an_address_with_another_query_or_user_is_another_disk() {
         place.open("web", "default", &manifest("web", other)).unwrap();
         assert_eq!(said(), [format!("coracle: web keeps the disk that it has, which was {hidden}")]);
     }
-    let differs = "made from http://h/image?…, not from http://h/image;";
+    let differs = "made from http://h/image?…, not from http://h/image; give the new VM another --name";
     place.is_refused("web", "default", &arguments("web", "web", "http://h/image"), differs);
     place.disk("web", &from("http://u:p@h/image"));
     let hidden = "made from http://h/image with another query or user";
@@ -135,18 +137,55 @@ fn an_address_with_another_query_or_user_is_another_disk() {
     assert!(!record.contains("u:p"), "{record}");
 }
 
+/// The command that made the disk was refused after an upgrade.
 #[test]
-fn a_record_without_a_digest_does_not_tell_queries_apart() {
-    let place = Place::new();
-    place.disk("web", &json!({"from": "http://h/image?…", "namespace": "default"}));
-    let unknown = "made from http://h/image?…; whether with this query and user is not known";
-    place.is_refused("web", "default", &arguments("web", "web", A), unknown);
-    place.open("web", "default", &manifest("web", A)).unwrap();
-    assert_eq!(said(), [format!("coracle: web keeps the disk that it has, which was {unknown}")]);
+fn a_disk_of_an_earlier_version_gets_the_query_and_user_that_ask_for_it_first() {
+    for own in [arguments("web", "web", A), manifest("web", A)] {
+        let place = Place::new();
+        place.disk("web", &json!({"from": "http://h/image?…", "namespace": "default"}));
+        let mut record = place.record("web");
+        record.address = Origin::of(Some(&volume(A))).address;
+        assert!(record.address.is_some());
+        place.open("web", "default", &own).unwrap();
+        let told = "coracle: the disk web of an earlier version counts as one from http://h/image?… with this query and user \
+                    from now on";
+        assert_eq!(said(), [told]);
+        assert_eq!(place.record("web"), record);
+        place.open("web", "default", &own).unwrap();
+        assert_eq!(said(), [""; 0], "once");
+        let other = arguments("web", "web", "http://h/image?os=b");
+        place.is_refused("web", "default", &other, "with another query or user");
+    }
 
+    let place = Place::new();
     place.disk("web", &json!({"from": "http://h/image", "namespace": "default"}));
     place.open("web", "default", &arguments("web", "web", "http://h/image")).unwrap();
-    place.is_refused("web", "default", &arguments("web", "web", "http://u@h/image"), "is not known");
+    assert_eq!(said(), [""; 0], "nothing of it is hidden");
+    place.is_refused("web", "default", &arguments("web", "web", "http://u@h/image"), "another query or user");
+    place.disk("web", &json!({"from": "http://h/image", "namespace": "default"}));
+    place.open("web", "default", &Objects::default()).unwrap();
+    assert_eq!(place.record("web").address, None, "no source is asked for");
+}
+
+/// The signature in an address is another one each day.
+#[test]
+fn the_data_of_a_refused_disk_is_reached() {
+    let place = Place::new();
+    place.disk("web", &from(A));
+    let disk = place.folder("web").join(DISK);
+    let run = format!("'coracle run {}' boots that disk with all its data; 'coracle pool rm", disk.display());
+    let other = arguments("web", "web", "http://h/image?os=b");
+    place.is_refused("web", "default", &other, &run);
+    place.is_refused("web", "test", &Objects::default(), &run);
+
+    let volume = Source::File { path: disk, format: Format::Raw, preallocated: false };
+    let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
+    let sync = Sync { vmi: Value::Null, generation: 1, resolved };
+    fs::create_dir_all(place.images.home.vm("of-yaml")).unwrap();
+    Record::new("of-yaml", "x", false, sync, Path::new("/launcher")).save(&place.images.home).unwrap();
+    let start = "'coracle start of-yaml' starts the VM with that disk; 'coracle pool rm";
+    place.is_refused("web", "default", &other, start);
+    place.is_refused("web", "test", &Objects::default(), start);
 }
 
 /// A PVC of another namespace had the same disk.
