@@ -87,7 +87,7 @@ pub(crate) fn start(args: &StartArgs) -> Result<()> {
             ui::say(&format!("coracle: {name} runs already ({})", standing.word()));
             return Ok(());
         }
-        vms::ended(&vm, &start::again(&vm)?)
+        vms::ended(&vm, &start::again(&vm, ui::say)?)
     })
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn restart(args: &RestartArgs) -> Result<()> {
             vm.ask(&client, &Request::Shutdown { grace: args.timeout })?;
             vm.wait_for_end(&client, Some(patience(&vm, args.timeout)))?;
         }
-        vms::ended(&vm, &start::again(&vm)?)
+        vms::ended(&vm, &start::again(&vm, ui::say)?)
     })
 }
 

@@ -1,5 +1,6 @@
 //! Disks of the pool, as a user manages them: which there are, which VM uses each, and the removal of one.
 
+use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host_file::paths;
 use crate::lock::{LOCK, Lock};
@@ -116,10 +117,10 @@ fn lock_user(home: &Home, vm: &str) -> Result<Lock> {
 }
 
 /// Locks the disks of the pool that a VM starts again with. Each must be complete.
-pub(crate) fn hold(vm: &Vm) -> Result<Vec<Lock>> {
+pub(crate) fn hold(vm: &Vm, notify: Notify) -> Result<Vec<Lock>> {
     let mut held = vec![];
     for name in of_vm(vm)? {
-        match Lock::wait(&vm.home.pool().join(&name).join(LOCK)) {
+        match Lock::wait_for_disk(&vm.home.pool().join(&name).join(LOCK), &name, notify) {
             Ok(lock) => held.push(lock),
             // The disk was removed.
             Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -311,7 +312,7 @@ mod tests {
         check_again(&vm).unwrap();
         for mark in ["removing", "importing"] {
             fs::rename(folder.join("disk.json"), folder.join(mark)).unwrap();
-            for refused in [settled(|| again(&vm)).map(drop), check_again(&vm)] {
+            for refused in [settled(|| again(&vm, |_| {})).map(drop), check_again(&vm)] {
                 let e = refused.unwrap_err().to_string();
                 assert!(e.contains("interrupted; 'coracle pool rm -f web' ends it; 'mv "), "{e}");
             }
@@ -322,7 +323,7 @@ mod tests {
 
         fs::rename(folder.join("disk.json"), folder.join("removing")).unwrap();
         assert!(settled(|| remove(&home, "web", true)).unwrap() >= 8192);
-        for refused in [settled(|| again(&vm)).map(drop), check_again(&vm)] {
+        for refused in [settled(|| again(&vm, |_| {})).map(drop), check_again(&vm)] {
             let e = refused.unwrap_err();
             assert_eq!(e.kind(), ErrorKind::NotFound);
             assert!(e.to_string().contains("its disk web is no longer in the pool; 'coracle run'"), "{e}");
@@ -338,7 +339,7 @@ mod tests {
         fs::remove_file(path.with_file_name("disk.json")).unwrap();
         fs::write(path.with_file_name("importing"), "").unwrap();
         let vm = stopped(&home, path.clone(), serde_json::Value::Null);
-        let e = again(&vm).unwrap_err().to_string();
+        let e = again(&vm, |_| {}).unwrap_err().to_string();
         assert!(e.contains("the import of its disk web has not ended; 'coracle run'"), "{e}");
         // The disk as a file of the user, which the error of a lost record names as the way out.
         let vmi = serde_json::json!({"spec": {"volumes": [{"name": "root", "hostDisk": {"path": path}}]}});
@@ -371,7 +372,7 @@ mod tests {
         assert!(e.contains("another coracle works on the VM vm"), "{e}");
         drop(starts);
         assert!(path.exists() && home.pool().join("web/disk.json").exists());
-        let held = hold(&vm).unwrap();
+        let held = hold(&vm, |_| {}).unwrap();
         assert_eq!(held.len(), 1);
         let e = Lock::take(&home.pool().join("web").join(LOCK), "the disk web").unwrap_err().to_string();
         assert!(e.contains("another coracle works on the disk web"), "{e}");

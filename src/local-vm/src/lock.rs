@@ -3,16 +3,24 @@
 //! Some of them are removed together with what they protect. A process that waits for such a file, or opens it a moment
 //! before, would have a lock that keeps nobody out: it takes the one that has the name then.
 
+use crate::Notify;
 use crate::error::{Error, Result};
+use std::cell::Cell;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Name of the file in a folder that is locked while one process works there.
 pub(crate) const LOCK: &str = "lock";
 
 /// Number of attempts to lock a file that other processes remove.
 pub(crate) const ATTEMPTS: u32 = 1000;
+
+/// Duration of a wait without a word.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Time between two attempts meanwhile.
+const STEP: Duration = Duration::from_millis(20);
 
 /// A locked file, by which one process at a time works on something.
 #[derive(Debug)]
@@ -48,6 +56,33 @@ impl Lock {
         Lock::at(path, |file| file.lock().map_err(|e| cannot_lock(path, e)))
     }
 
+    /// Locks a disk of the pool by this file, as soon as no other process has it locked. A wait that lasts is told.
+    pub(crate) fn wait_for_disk(path: &Path, name: &str, notify: Notify) -> Result<Lock> {
+        Lock::wait_aloud(path, SILENCE, || {
+            notify(&format!("coracle: waiting for another coracle that works on the disk {name}"));
+        })
+    }
+
+    /// Locks the file alone, as soon as no other process has it locked. `tell` is called once, if that takes longer than
+    /// `silence`.
+    fn wait_aloud(path: &Path, silence: Duration, tell: impl Fn()) -> Result<Lock> {
+        let (since, is_told) = (Instant::now(), Cell::new(false));
+        Lock::at(path, |file| {
+            while !is_told.get() {
+                match file.try_lock() {
+                    Ok(()) => return Ok(()),
+                    Err(TryLockError::Error(e)) => return Err(cannot_lock(path, e)),
+                    Err(TryLockError::WouldBlock) if since.elapsed() < silence => std::thread::sleep(STEP),
+                    Err(TryLockError::WouldBlock) => {
+                        tell();
+                        is_told.set(true);
+                    }
+                }
+            }
+            file.lock().map_err(|e| cannot_lock(path, e))
+        })
+    }
+
     /// Opens and locks the file. One that was removed in between locks nobody out, and is left for the one that has its
     /// name now.
     fn at(path: &Path, lock: impl Fn(&File) -> Result<()>) -> Result<Lock> {
@@ -77,12 +112,29 @@ fn open(path: &Path) -> Result<File> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_wait_for_a_lock_is_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(LOCK);
+        let (held, told) = (Cell::new(Some(Lock::wait(&path).unwrap())), Cell::new(0));
+        let tell = || {
+            told.set(told.get() + 1);
+            // Another process may have made a new lock meanwhile.
+            std::fs::remove_file(&path).unwrap();
+            drop(held.take());
+        };
+        let lock = Lock::wait_aloud(&path, Duration::ZERO, tell).unwrap();
+        assert!(lock.is_at(&path) && told.get() == 1);
+        drop(lock);
+        drop(Lock::wait_aloud(&path, Duration::MAX, || panic!("nothing is waited for")).unwrap());
+    }
+
     /// A waiter had the lock of a file that its removal had left without a name: so had the next process that made it.
     #[test]
     fn a_lock_that_was_removed_meanwhile_is_taken_anew() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(LOCK);
-        let removed = std::cell::Cell::new(0);
+        let removed = Cell::new(0);
         let lock = Lock::at(&path, |_| {
             if removed.get() < 3 {
                 removed.set(removed.get() + 1);

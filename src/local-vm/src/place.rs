@@ -16,6 +16,7 @@
 //! folder `coracle` (or the one that was named) down, because its content could be replaced. The default
 //! runtime folder is also refused if others can write to a folder above it.
 
+use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::{ATTEMPTS, LOCK};
 use container_disk::Digest;
@@ -193,14 +194,14 @@ impl Home {
 
     /// Makes the folder of a disk of the pool and locks it, as soon as no other process has it locked. A process that
     /// locks a VM, too, locks the VM first; of several disks it locks the first by name first.
-    pub(crate) fn lock_disk(&self, name: &str) -> Result<Lock> {
+    pub(crate) fn lock_disk(&self, name: &str, notify: Notify) -> Result<Lock> {
         check_name(name)?;
         let folder = self.pool().join(name);
         let mut attempts = 0;
         loop {
             self.make(&folder)?;
             attempts += 1;
-            match Lock::wait(&folder.join(LOCK)) {
+            match Lock::wait_for_disk(&folder.join(LOCK), name, notify) {
                 // A removal took the folder between the two steps.
                 Err(e) if e.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => {}
                 other => return other,

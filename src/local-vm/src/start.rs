@@ -25,6 +25,7 @@ use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, memory, missing, network};
 use super::worker::{self, Task};
+use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{
     Accelerator, Answer, Format, Forward, Hook, Life, NO_SPACE, REFUSED, Request, State, Sync,
@@ -216,11 +217,11 @@ fn judge(path: &Path) -> Result<Format> {
 }
 
 /// Starts a VM again that has ended, with the settings of its record.
-pub fn again(vm: &Vm) -> Result<State> {
+pub fn again(vm: &Vm, notify: Notify) -> Result<State> {
     let _lock = vm.home.lock_vm(vm.name())?;
     let mut vm = Vm::open(&vm.home, vm.name())?;
     // No disk is removed later on: a removal locks the VM, too.
-    drop(kept_disks::hold(&vm)?);
+    drop(kept_disks::hold(&vm, notify)?);
     raw_disks::keep(&vm.home, &vm.record.sync, &vm.record.host_disks)?;
     host_disks::refresh(&vm.home, &mut vm.record, judge)?;
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);

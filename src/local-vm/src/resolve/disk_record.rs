@@ -357,13 +357,13 @@ mod tests {
             scope.spawn(|| {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     if own.join("made").exists() {
-                        let _lock = home.lock_disk("web").unwrap();
+                        let _lock = home.lock_disk("web", |_| {}).unwrap();
                         DiskRecord::remove(&own).unwrap();
                     }
                 }
             });
             let made = || -> Result<()> {
-                let _lock = home.lock_disk("web")?;
+                let _lock = home.lock_disk("web", |_| {})?;
                 DiskRecord::begin(&own)?;
                 fs::write(own.join(DISK), "data").map_err(|e| Error::io("disk", e))?;
                 DiskRecord::new("blank".into(), 4, false).write(&own)?;

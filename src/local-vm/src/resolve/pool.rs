@@ -49,7 +49,8 @@ impl HeldDisks {
         sorted.sort_unstable();
         // A second lock of one file would wait for the first.
         sorted.dedup();
-        let locks = sorted.into_iter().map(|pvc| Ok((pvc.to_owned(), images.home.lock_disk(pvc)?)));
+        let lock = |pvc: &str| images.home.lock_disk(pvc, images.notify);
+        let locks = sorted.into_iter().map(|pvc| Ok((pvc.to_owned(), lock(pvc)?)));
         locks.collect::<Result<_>>().map(HeldDisks)
     }
 }
