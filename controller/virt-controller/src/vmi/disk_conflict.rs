@@ -168,6 +168,8 @@ fn message(vmi: &VirtualMachineInstance, conflict: DiskConflict<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::run::ControlLoop;
+    use crate::sim::controller::Controller;
+    use crate::sim::door::carry_out;
     use crate::sim::{Sim, vmi};
     use cluster_client::PlanResult;
     use cluster_client::watch::WatchMessage;
@@ -412,6 +414,44 @@ mod tests {
         assert!(!creates_pod(&of_older.1), "{of_older:?}");
     }
 
+    /// Three that were created at once: the younger one waits for the older one before the pod of the first one is known, and what the
+    /// older one says does not change then.
+    #[test]
+    fn a_vmi_is_decided_again_when_the_one_before_it_is_held_up() {
+        let mut sim = begin();
+        sim.put(Kind::PersistentVolumeClaim, claim("more"));
+        let first = sim.put(Kind::VirtualMachineInstance, on("first", "disk"));
+        sim.advance(1);
+        let mut object = on("older", "disk");
+        let more = json!({"name": "more", "persistentVolumeClaim": {"claimName": "more"}});
+        object["spec"]["volumes"].as_array_mut().unwrap().push(more);
+        let older = sim.put(Kind::VirtualMachineInstance, object);
+        sim.advance(1);
+        let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "more"));
+        // Its watches tell nothing more.
+        let mut control = Controller::start(&mut sim, 1).control;
+        let mut pod_of_first = None;
+        while let Some((of, plan)) = control.next(sim.now) {
+            if of == first && creates_pod(&plan) {
+                pod_of_first = Some(plan);
+                continue;
+            }
+            let done = carry_out(&mut sim, plan);
+            control.finish_plan(of, done, sim.now);
+        }
+        let says = |sim: &Sim, key: &Key| sim.condition(key, "Synchronized").map(|(_, _, message)| message);
+        let (of_older, of_younger) = (says(&sim, &older), says(&sim, &younger));
+        assert!(of_younger.is_some_and(|message| message.contains("VMI older")));
+        let done = carry_out(&mut sim, pod_of_first.expect("a plan"));
+        control.finish_plan(first, done, sim.now);
+        while let Some((of, plan)) = control.next(sim.now) {
+            let done = carry_out(&mut sim, plan);
+            control.finish_plan(of, done, sim.now);
+        }
+        assert_eq!(says(&sim, &older), of_older);
+        assert!(sim.pod_of(&younger).is_some() && sim.pod_of(&older).is_none());
+    }
+
     /// Two VMIs on one PVC, each with a launcher pod: that of `late` was created by a virt-controller that was
     /// suspended within its plan, after another one had given the PVC away.
     fn two_pods(first_has_guest: bool) -> (Sim, Key, Key) {
@@ -492,13 +532,13 @@ mod tests {
         sim.pod_runs(&pod, "node1");
         let plan = crate::decide(&sim.world, &first, sim.now);
         assert!(matches!(plan.steps[0], Step::RequireNoLauncherPod { .. }), "{plan:?}");
-        let failed = crate::sim::door::carry_out(&mut sim, plan.clone());
+        let failed = carry_out(&mut sim, plan.clone());
         let (_, error) = failed.failed.expect("the pod of the other is there");
         assert!(error.to_string().ends_with("exists; the cache was outdated"), "{error}");
         assert_eq!(failed.answers[0].1["metadata"]["name"], unseen.name);
         assert_eq!(phase_of(&sim, &first), "Scheduling");
         sim.vanish(&unseen);
-        let done = crate::sim::door::carry_out(&mut sim, plan);
+        let done = carry_out(&mut sim, plan);
         assert!(done.failed.is_none() && phase_of(&sim, &first) == "Scheduled", "{:?}", done.failed);
     }
 

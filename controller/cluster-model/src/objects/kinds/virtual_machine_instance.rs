@@ -8,6 +8,7 @@ use api::machine::hook;
 use api::meta::ObjectMeta;
 use api::vmi::{VirtualMachineInstance, Volume};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The finalizer that virt-controller removes from a VMI when nothing of it runs any more.
 pub const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
@@ -136,12 +137,30 @@ pub(super) fn claim_keys<'a>(
     names.map(move |name| IndexKey::PersistentVolumeClaim(namespace.clone(), name.to_owned()))
 }
 
-/// VMIs that conflict with this one over a PVC ([`World::disk_conflicts`]) and were not handed over to a node yet.
+/// VMIs that conflict with this one over a PVC ([`World::disk_conflicts`]) and were not handed over to a node yet, and those that share
+/// a PVC with such a one while it waits: whether it is held up decides whether they go on.
 pub fn waiting_for_disks(world: &World, found: &Key) -> Vec<Key> {
     let vmi = world.vmis.get(&found.namespace, &found.name);
     let conflicts = vmi.map(|vmi| world.disk_conflicts(vmi)).unwrap_or_default();
     let others = conflicts.into_iter().map(|conflict| conflict.other).filter(|other| !was_handed_over(other));
-    others.map(|other| key(Kind::VirtualMachineInstance, &other.metadata)).collect()
+    let (mut keys, mut claims) = (BTreeSet::new(), BTreeSet::new());
+    for other in others {
+        keys.insert(key(Kind::VirtualMachineInstance, &other.metadata));
+        claims.extend(other.spec.volumes.iter().filter(|_| is_waiting(other)).filter_map(claim_of));
+    }
+    for claim in vmi.into_iter().flat_map(|vmi| &vmi.spec.volumes).filter_map(claim_of) {
+        claims.remove(claim);
+    }
+    // Each PVC is looked at once, however many VMIs have it.
+    for claim in claims {
+        let mark = IndexKey::PersistentVolumeClaim(found.namespace.clone(), claim.to_owned());
+        let users = world.indexed_by(&mark).filter(|user| user.kind == found.kind && *user != found);
+        let waits = |user: &&Key| {
+            world.vmis.get(&user.namespace, &user.name).is_some_and(|user| !was_handed_over(user))
+        };
+        keys.extend(users.filter(waits).cloned());
+    }
+    keys.into_iter().collect()
 }
 
 fn dependents(world: &World, found: &Key) -> Vec<Key> {
