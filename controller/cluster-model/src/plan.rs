@@ -13,6 +13,7 @@
 use crate::claimed::TellDevices;
 use crate::issue::{Issue, IssueKey, PodCertificateIssue};
 use crate::members::Members;
+use crate::metadata::SCALE_IN;
 use crate::objects::{Attempt, Key, Kind, LauncherPods, Pod, key};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -156,6 +157,15 @@ impl Step {
             Step::Delete { key, .. } if matches!(key.kind, Kind::VirtualMachineInstance | Kind::Pod) => {
                 return Some(Attempt::Delete(key.kind));
             }
+            Step::Patch { key, change, part: None, .. } if is_scale_in(key.kind, change) => {
+                return Some(Attempt::ScaleIn);
+            }
+            // The patch writes settings of a ConfigMap into the KubeVirt object.
+            Step::Patch { key, change, part: None, .. }
+                if key.kind == Kind::KubeVirt && !change["spec"].is_null() =>
+            {
+                key.kind
+            }
             // The patch changes the size of the object.
             Step::Patch { key, change, .. } if !change["spec"]["resources"].is_null() => key.kind,
             // The patch applies settings of the KubeVirt object to a component of the installation.
@@ -169,6 +179,14 @@ impl Step {
         };
         Some(Attempt::Make(made))
     }
+}
+
+/// True if a patch chooses an object of a pool or a replica set for deletion, takes the choice back, or lets the object go.
+fn is_scale_in(kind: Kind, change: &Value) -> bool {
+    let has = |fields: &Value, name: &str| fields.as_object().is_some_and(|fields| fields.contains_key(name));
+    let metadata = &change["metadata"];
+    matches!(kind, Kind::VirtualMachine | Kind::VirtualMachineInstance)
+        && (has(&metadata["annotations"], SCALE_IN) || has(metadata, "ownerReferences"))
 }
 
 impl Plan {
@@ -387,6 +405,28 @@ mod tests {
                 None => prop_assert_eq!(&is, &should),
             }
             prop_assert_eq!(made, should);
+        }
+    }
+
+    #[test]
+    fn refusals_of_these_patches_are_recorded() {
+        let vm = Kind::VirtualMachine;
+        let owners = json!({"metadata": {"ownerReferences": null}});
+        let note = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
+        for (kind, change, part, expected) in [
+            (vm, note(SCALE_IN, json!("1")), None, Some(Attempt::ScaleIn)),
+            (vm, note(SCALE_IN, Value::Null), None, Some(Attempt::ScaleIn)),
+            (vm, note("a", json!("1")), None, None),
+            (vm, owners.clone(), None, Some(Attempt::ScaleIn)),
+            (Kind::VirtualMachineInstance, owners.clone(), None, Some(Attempt::ScaleIn)),
+            (Kind::PersistentVolumeClaim, owners, None, None),
+            (vm, json!({}), None, None),
+            (Kind::KubeVirt, json!({"spec": {"a": 1}}), None, Some(Attempt::Make(Kind::KubeVirt))),
+            (Kind::KubeVirt, json!({"metadata": {"finalizers": ["f"]}}), None, None),
+            (Kind::KubeVirt, json!({"status": {}}), Some("status"), None),
+        ] {
+            let step = Step::Patch { key: Key::new(kind, "n", "a"), version: String::new(), change, part };
+            assert_eq!(step.attempt(), expected, "{step:?}");
         }
     }
 

@@ -10,7 +10,7 @@
 //! **Caveats.** A change of the template is taken over by VMIs that are made after it: delete the others.
 
 use super::replicas::{AT_ONCE, condition, set_count, text_of};
-use super::scale_in::{ScaleIn, released};
+use super::scale_in::{self, ScaleIn, released};
 use super::vmi::phase;
 use api::meta::{LabelSelector, ObjectMeta};
 use api::replica_set;
@@ -18,7 +18,7 @@ use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use api::wire::{self, Wire as _};
 use cluster_model::conditions::status_of;
 use cluster_model::metadata::{FENCING, RESERVED, SCALE_IN};
-use cluster_model::objects::{Key, Kind, Plain, StoredObject as _, World, key, owner};
+use cluster_model::objects::{Attempt, Key, Kind, Plain, StoredObject as _, World, key, owner};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -46,17 +46,21 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let (count, serve) = (alive.len(), ours.iter().filter(|vmi| is_ready(vmi)).count());
     let stays = set.meta().deletion_timestamp.is_none();
 
-    for vmi in strangers.iter().take(AT_ONCE).filter(|_| stays) {
-        release_vmi(vmi, &uid, &mut plan);
+    let held = scale_in::held_until(failed, now);
+    held.into_iter().for_each(|until| plan.look_again(until));
+    let mut changes = Plan::default();
+    for vmi in strangers.iter().take(AT_ONCE).filter(|_| stays && held.is_none()) {
+        release_vmi(vmi, &uid, &mut changes);
     }
     let rules = ScaleIn {
         owner: (Kind::VirtualMachineInstanceReplicaSet, set),
         kind: Kind::VirtualMachineInstance,
         selector: &selector,
         wanted,
+        is_held: held.is_some(),
     };
     if stays && (paused || count <= wanted) {
-        rules.keep(&alive, &mut plan);
+        rules.keep(&alive, &mut changes);
     }
     if !paused && stays {
         let (mut held, mut gone) = (0, 0);
@@ -106,6 +110,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         }
     }
 
+    // VMIs are created before others are changed: a refusal of a change does not hold that up.
+    let mut plan = if count > wanted { changes.and(plan) } else { plan.and(changes) };
     let mut next = set.object.clone();
     let status = status_of(&mut next);
     set_count(status, "replicas", count);
@@ -117,7 +123,10 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     condition(
         status,
         replica_set::ConditionType::ReplicaFailure,
-        failed.map(|failed| ("FailedCreate", failed.message.as_str())),
+        failed.map(|failed| match failed.about {
+            Attempt::ScaleIn => (scale_in::REASON, failed.message.as_str()),
+            _ => ("FailedCreate", failed.message.as_str()),
+        }),
         now,
     );
     let steps = std::mem::take(&mut plan.steps);

@@ -497,7 +497,7 @@ impl ControlLoop {
         let retry = now.checked_add(SignedDuration::from_millis(pause)).unwrap_or(now);
         // Of what stays though it is to go, VMs and VMIs tell; others try again after the pause, as whatever fails.
         let tells = matches!(key.kind, Kind::VirtualMachine | Kind::VirtualMachineInstance);
-        let about = about.filter(|about| tells || matches!(about, Attempt::Make(_)));
+        let about = about.filter(|about| tells || !matches!(about, Attempt::Delete(_)));
         match (error.kind(), about) {
             // Another client changed the object first; its new state arrives with the next event.
             (ErrorKind::Conflict | ErrorKind::Gone, _) => tracing::debug!("{}", error.chain()),

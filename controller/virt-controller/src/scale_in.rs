@@ -13,16 +13,28 @@
 //! has taken out of its owner is kept, and an object without the annotation is safe from earlier deletions: they
 //! were of another version. All that have the annotation are counted as gone before another one is deleted. An object that a
 //! user deletes is not counted, whatever the picture says. A conflict changes nothing more: the next picture decides, and
-//! it takes those that are chosen already.
+//! it takes those that are chosen already. A refusal of such a change is told (`FailedScaleIn`), and until the next try only those go
+//! that are chosen already.
 //! **Caveats.** Whoever may change an object may choose it for the next scale-in by the annotation. The number holds.
 
 use super::replicas::{AT_ONCE, text_of};
 use api::meta::{LabelSelector, ObjectMeta};
+use api::wire::Wire as _;
 use cluster_model::members::{Members, is_chosen};
 use cluster_model::metadata::SCALE_IN;
-use cluster_model::objects::{Kind, Plain, StoredObject, key};
+use cluster_model::objects::{Attempt, Failure, Kind, Plain, StoredObject, key};
 use cluster_model::plan::{Plan, Step};
+use jiff::Timestamp;
 use serde_json::{Value, json};
+
+/// Reason of the condition about a change of a VM or VMI that the API server refuses.
+pub(crate) const REASON: &str = "FailedScaleIn";
+
+/// Time of the next try, while a refused change of a VM or VMI waits for it.
+pub(crate) fn held_until(failed: Option<&Failure>, now: Timestamp) -> Option<Timestamp> {
+    let refused = failed.filter(|failed| failed.about == Attempt::ScaleIn);
+    refused.map(|refused| refused.retry).filter(|retry| *retry > now)
+}
 
 /// Scale-in of a pool or a replica set.
 pub(crate) struct ScaleIn<'a> {
@@ -34,6 +46,8 @@ pub(crate) struct ScaleIn<'a> {
     pub(crate) selector: &'a LabelSelector,
     /// Number of these objects that stay.
     pub(crate) wanted: usize,
+    /// A change of one of these objects was refused, and the next try is not due.
+    pub(crate) is_held: bool,
 }
 
 impl ScaleIn<'_> {
@@ -46,6 +60,8 @@ impl ScaleIn<'_> {
     ) -> Vec<&'m T> {
         candidates.sort_by_key(|object| !self.is_chosen(object.meta()));
         candidates.truncate(alive.len().saturating_sub(self.wanted).min(AT_ONCE));
+        // The order is the same each time, so one that cannot be changed would hold up those that are chosen.
+        candidates.retain(|object| !self.is_held || self.is_chosen(object.meta()));
         let goes = |object: &T| candidates.iter().any(|candidate| std::ptr::eq(*candidate, object));
         let staying: Vec<&T> = alive.iter().copied().filter(|object| !goes(object)).collect();
         self.keep(&staying, plan);
@@ -65,7 +81,7 @@ impl ScaleIn<'_> {
         let there =
             staying.iter().map(|object| object.meta()).filter(|meta| meta.deletion_timestamp.is_none());
         there
-            .filter(|meta| self.is_chosen(meta))
+            .filter(|meta| !self.is_held && self.is_chosen(meta))
             .take(AT_ONCE)
             .for_each(|meta| self.annotate(meta, Value::Null, plan));
     }
@@ -77,7 +93,7 @@ impl ScaleIn<'_> {
             namespace: owner.meta().namespace.clone().unwrap_or_default(),
             owner: self.uid().to_owned(),
             selector: self.selector.clone(),
-            selector_text: text_of(&owner.object["spec"]["selector"]).unwrap_or_default(),
+            selector_text: text_of(&self.selector.write()).unwrap_or_default(),
             least: self.wanted,
         }
     }

@@ -158,6 +158,8 @@ pub enum Attempt {
     /// Creating or changing it.
     Make(Kind),
     Delete(Kind),
+    /// Choosing an object of a pool or a replica set for deletion, taking the choice back, or letting the object go.
+    ScaleIn,
 }
 
 /// A failed operation for an object.

@@ -11,14 +11,15 @@
 //! of an older template are updated. What fails to start is replaced (`autohealing`).
 //! **Guarantees.** A VM is named after a free number: with an old picture the same name is made again, and the server says that
 //! it is there. A VM that is being deleted keeps its place until it is gone. `maxUnavailable` counts VMIs as they are, so that a
-//! VMI that was just deleted counts. A VM is deleted only if neither it nor the pool has changed since the decision: one that its user has
+//! VMI that was just deleted counts. A VM is deleted only if it has not changed since the decision: one that its user has
 //! just taken out is kept. The number is counted at the API server, and the choice is in the VM before it is deleted (`scale_in`). The
 //! answer to a deletion is in the World before the next decision, and the server is asked about a deletion whose answer was lost, so that
 //! no other VM is chosen in its place. A pool that is paused makes, updates and deletes nothing; which VMs are its own it decides as
 //! ever, as upstream's does: one that the selector does not take is let go. A pool whose spec cannot be done says so and does
 //! nothing. A ControllerRevision is deleted only where it is the pool's own.
 //! **Assumptions.** Its VMs are those that it owns; one that merely has the labels is left alone.
-//! **Caveats.** The ControllerRevisions are for people: no decision reads them. One whose deletion fails stays until the pool goes.
+//! **Caveats.** That the pool has not changed is asked once, before the first of up to `AT_ONCE` deletions: a larger `replicas`, or a
+//! pause, in the second after that keeps none of them. The next plan makes the number right. The ControllerRevisions are for people: no decision reads them. One whose deletion fails stays until the pool goes.
 
 mod autohealing;
 mod metadata;
@@ -31,14 +32,14 @@ mod update;
 pub(crate) use autohealing::observe;
 
 use super::replicas::{AT_ONCE, condition, set_count, text_of};
-use super::scale_in::{ScaleIn, released};
+use super::scale_in::{self, ScaleIn, released};
 use api::fault::Fault;
 use api::pool::{self, SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
 use cluster_model::conditions::status_of;
 use cluster_model::objects::{
-    Failure, Key, Kind, LauncherPods, Plain, StoredObject as _, World, claims_of, key,
+    Attempt, Failure, Key, Kind, LauncherPods, Plain, StoredObject as _, World, claims_of, key,
 };
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
@@ -55,6 +56,8 @@ struct Pool<'a> {
     spec: Spec,
     template: Template,
     wanted: usize,
+    /// A VM could not be changed, and the next try is not due.
+    is_held: bool,
 }
 
 /// Plan for a pool.
@@ -77,10 +80,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         vm.metadata.deletion_timestamp.is_some() || spec.selector.matches(&vm.metadata.labels)
     });
     let mut trouble = None;
-    match Pool::parse(object, spec, unread) {
+    let held = scale_in::held_until(failed, now);
+    match Pool::parse(object, spec, unread, held.is_some()) {
         Err(why) => trouble = Some(why),
         Ok(pool) => {
-            for vm in strangers.iter().take(AT_ONCE) {
+            held.into_iter().for_each(|until| plan.look_again(until));
+            for vm in strangers.iter().take(AT_ONCE).filter(|_| held.is_none()) {
                 release_vm(vm, uid, &mut plan);
             }
             match paused {
@@ -89,7 +94,11 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             }
         }
     }
-    let trouble = failed.map(|failed| ("FailedScaleOut", failed.message.clone())).or(trouble);
+    let refused = failed.map(|failed| match failed.about {
+        Attempt::ScaleIn => (scale_in::REASON, failed.message.clone()),
+        _ => ("FailedScaleOut", failed.message.clone()),
+    });
+    let trouble = refused.or(trouble);
     write_status(object, &ours, paused, trouble, now, &mut plan);
     plan
 }
@@ -97,7 +106,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 impl<'a> Pool<'a> {
     /// A pool that can be looked after, or why it cannot.
     /// `unread`: fields of its spec that cannot be read. The remaining spec is not the requested one.
-    fn parse(object: &'a Plain, spec: Spec, unread: Vec<Fault>) -> Result<Pool<'a>, PoolProblem> {
+    fn parse(
+        object: &'a Plain,
+        spec: Spec,
+        unread: Vec<Fault>,
+        is_held: bool,
+    ) -> Result<Pool<'a>, PoolProblem> {
         let invalid = |why: String| ("InvalidSpec", why);
         if let Some(fault) = unread.into_iter().chain(pool::faults(&spec)).next() {
             return Err(invalid(fault.to_string()));
@@ -111,7 +125,7 @@ impl<'a> Pool<'a> {
         }
         let template = Template::new(object.meta(), made.clone(), spec.name_generation.clone());
         let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
-        Ok(Pool { object, spec, template, wanted })
+        Ok(Pool { object, spec, template, wanted, is_held })
     }
 
     /// Brings the VMs to their number and to their template.
@@ -166,6 +180,8 @@ impl<'a> Pool<'a> {
         let taken: BTreeSet<&str> =
             world.vms.in_namespace(&namespace).filter_map(|vm| vm.metadata.name.as_deref()).collect();
         let revision = self.template.revision(ours);
+        // VMs are created before others are changed: a refusal of a change does not hold that up.
+        let changes = std::mem::take(&mut plan.steps);
         self.template.create_revision(&revision, &self.object.object, plan);
         let free = (0..).filter(|number| !taken.contains(self.template.name(*number).as_str()));
         for number in free.take(missing.min(AT_ONCE)) {
@@ -175,6 +191,7 @@ impl<'a> Pool<'a> {
             plan.create(Key::new(Kind::VirtualMachine, &*namespace, name), vm.write());
             plan.record_event(Kind::VirtualMachinePool, meta, false, "SuccessfulCreate", message);
         }
+        plan.steps.extend(changes);
     }
 
     fn scale_in(
@@ -193,7 +210,7 @@ impl<'a> Pool<'a> {
                 "{excess} VMs are to be deleted, and spec.scaleInStrategy.proactive.selectionPolicy.selectors matches only {count}: \
                  change the selectors, or spec.replicas"
             );
-            ("FailedScaleIn", why)
+            (scale_in::REASON, why)
         })
     }
 
@@ -203,10 +220,11 @@ impl<'a> Pool<'a> {
             kind: Kind::VirtualMachine,
             selector: &self.spec.selector,
             wanted: self.wanted,
+            is_held: self.is_held,
         }
     }
 
-    /// Deletes a VM, if neither it nor the pool has changed since the decision.
+    /// Deletes a VM, if it has not changed since the decision, nor the pool before the first deletion of the plan.
     fn delete(&self, vm: &VirtualMachine, plan: &mut Plan) {
         let at = key(Kind::VirtualMachine, &vm.metadata);
         let message = format!(

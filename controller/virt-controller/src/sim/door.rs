@@ -23,6 +23,8 @@ pub(crate) struct Wire {
     pub(crate) full: bool,
     /// Objects of this kind are not deleted.
     pub(crate) keeps: Option<Kind>,
+    /// Objects of this kind are not changed, but for a status of its own path.
+    pub(crate) locks: Option<Kind>,
     /// Somebody is quicker: the next plan is decided on an old picture.
     pub(crate) meddles: bool,
     /// What was asked for by name.
@@ -156,6 +158,9 @@ impl Server for SimServer<'_> {
             if seen.is_some_and(|seen| seen != old["metadata"]["resourceVersion"]) {
                 return Err(error(ErrorKind::Conflict, key, "the object has been modified"));
             }
+            if sim.wire.locks == Some(key.kind) && part.is_none() {
+                return Err(error(ErrorKind::Refused, key, "denied the request: it is locked"));
+            }
             let has_path = !super::has_one_path(key.kind);
             // virt-controller has no right to change more of a pod.
             let says = has_path && (key.kind == Kind::Pod || change.get("status").is_some());
@@ -188,7 +193,9 @@ impl Server for SimServer<'_> {
                 .objects
                 .iter()
                 .filter(|(key, _)| key.kind == members.kind && key.namespace == members.namespace);
-            Ok(json!(all.filter(|(_, object)| members.includes(object)).count() >= members.least))
+            let listed =
+                all.filter(|(_, object)| is_selected(&members.selector_text, &object["metadata"]["labels"]));
+            Ok(json!(listed.filter(|(_, object)| members.includes(object)).count() >= members.least))
         })?;
         Ok(stays == true)
     }
@@ -219,6 +226,28 @@ impl Server for SimServer<'_> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         Ok(Pair { private: format!("private {number}"), public: public_keys::to_pem(&number.to_be_bytes()) })
     }
+}
+
+/// True if a list with this selector, in its form as text, has an object with these labels.
+fn is_selected(selector: &str, labels: &Value) -> bool {
+    let mut is_inside = false;
+    let mut terms = selector.split(|letter: char| {
+        is_inside = letter == '(' || is_inside && letter != ')';
+        letter == ',' && !is_inside
+    });
+    let is_one = |key: &str, values: &str| {
+        let mut values = values.trim_matches(['(', ')']).split(',');
+        labels[key].as_str().is_some_and(|label| values.any(|value| value == label))
+    };
+    terms.all(|term| match (term.split_once(" notin "), term.split_once(" in "), term.split_once('=')) {
+        (Some((key, values)), ..) => !is_one(key, values),
+        (_, Some((key, values)), _) => is_one(key, values),
+        (_, _, Some((key, value))) => labels[key] == value,
+        _ => match term.strip_prefix('!') {
+            Some(key) => labels[key].is_null(),
+            None => term.is_empty() || !labels[term].is_null(),
+        },
+    })
 }
 
 fn finalizers(object: &Value) -> Vec<Value> {

@@ -26,7 +26,7 @@ impl<'a> VmProblem<'a> {
             Attempt::Make(Kind::DataVolume) => {
                 VmProblem { disk, ..VmProblem::new("FailedDataVolumeCreate", why) }
             }
-            Attempt::Make(_) => VmProblem::new("FailedCreate", why),
+            Attempt::Make(_) | Attempt::ScaleIn => VmProblem::new("FailedCreate", why),
             Attempt::Delete(_) => VmProblem::new("FailedDelete", why),
         }
     }

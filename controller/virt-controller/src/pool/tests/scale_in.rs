@@ -192,6 +192,73 @@ fn none_is_deleted_for_an_old_number() {
     }
 }
 
+/// A policy of the cluster refuses changes of them.
+#[test]
+fn a_choice_that_is_refused_is_told_and_tried_again() {
+    for mut leader in leaders() {
+        let is_pool = leader.owner.kind == Kind::VirtualMachinePool;
+        leader.sim.wire.locks = Some(leader.members[0].kind);
+        let plan = leader.plan().expect("a plan");
+        assert_eq!(leader.carry_out(plan), Some(ErrorKind::Refused));
+        let plan = leader.plan().expect("a plan that tells");
+        assert_eq!(leader.carry_out(plan), None);
+        let (status, reason, message) = leader.sim.condition(&leader.owner, "ReplicaFailure").unwrap();
+        assert_eq!((status.as_str(), reason.as_str()), ("True", "FailedScaleIn"));
+        assert!(message.contains("web-") && message.contains("it is locked"), "{message}");
+        let events =
+            |leader: &Leader| leader.sim.warnings.iter().filter(|told| *told == "FailedScaleIn").count();
+        assert_eq!(events(&leader), usize::from(is_pool));
+        assert!(leader.plan().is_none(), "its time has not come");
+        leader.works();
+        assert_eq!((leader.going(), events(&leader)), (Vec::new(), usize::from(is_pool)));
+        leader.sim.wire.locks = None;
+        leader.works();
+        assert_eq!(leader.going().len(), 1);
+        assert_eq!(leader.sim.condition(&leader.owner, "ReplicaFailure"), None);
+    }
+}
+
+/// The choice of one was written, and that of another one refused.
+#[test]
+fn those_that_are_chosen_go_while_the_choice_of_another_one_is_refused() {
+    for mut leader in leaders() {
+        let (uid, owner) = (leader.sim.uid(&leader.owner), leader.owner.clone());
+        let chosen = leader.members[2].clone();
+        leader.sim.change(&chosen, json!({"metadata": {"annotations": {SCALE_IN: uid}}}));
+        leader.sim.change(&owner, json!({"spec": {"replicas": 1}}));
+        leader.hears_all();
+        leader.hears_of(owner);
+        leader.sim.wire.locks = Some(chosen.kind);
+        let plan = leader.plan().expect("a plan");
+        assert_eq!(deleted(&plan).len(), 2);
+        assert_eq!(leader.carry_out(plan), Some(ErrorKind::Refused));
+        let plan = leader.plan().expect("a plan");
+        assert_eq!(deleted(&plan), [chosen]);
+    }
+}
+
+#[test]
+fn one_that_cannot_be_let_go_is_told_and_stops_no_scale_out() {
+    for mut leader in leaders() {
+        let (out, owner) = (leader.members[1].clone(), leader.owner.clone());
+        leader.sim.change(&out, without_label());
+        leader.sim.change(&owner, json!({"spec": {"replicas": 3}}));
+        leader.hears_all();
+        leader.hears_of(owner.clone());
+        leader.sim.wire.locks = Some(out.kind);
+        let plan = leader.plan().expect("a plan");
+        assert_eq!(leader.carry_out(plan), Some(ErrorKind::Refused));
+        assert_eq!(leader.sim.keys(out.kind).len(), 4, "another one is there");
+        let plan = leader.plan().expect("a plan that tells");
+        assert_eq!(leader.carry_out(plan), None);
+        assert_eq!(leader.sim.condition(&owner, "ReplicaFailure").unwrap().1, "FailedScaleIn");
+        leader.sim.wire.locks = None;
+        leader.works();
+        assert!(!has_owner(&leader.sim, &out));
+        assert_eq!(leader.sim.condition(&owner, "ReplicaFailure"), None);
+    }
+}
+
 /// A user may write the annotation. It is no reason to delete more.
 #[test]
 fn a_choice_of_a_user_changes_the_order_alone() {

@@ -193,9 +193,12 @@ fn a_replica_set_keeps_its_vmis_where_its_selector_takes_none_of_them() {
         let mut sim = Sim::new();
         let mut object = replica_set("web", 2);
         object["spec"]["selector"] = selector.clone();
-        sim.put(Kind::VirtualMachineInstanceReplicaSet, object);
+        let set = sim.put(Kind::VirtualMachineInstanceReplicaSet, object);
         sim.settle();
         assert_eq!(vmis(&sim), ["web-0", "web-1"], "{selector}");
+        sim.change(&set, json!({"spec": {"replicas": 1}}));
+        sim.settle();
+        assert_eq!(vmis(&sim).len(), 1, "{selector}");
         for name in vmis(&sim) {
             let vmi = Key::new(Kind::VirtualMachineInstance, "n", name);
             assert!(sim.get(&vmi)["metadata"]["ownerReferences"].is_array(), "{selector}");
