@@ -17,7 +17,8 @@
 //! counted, and evicted if its strategy says so ([`workloads`]). A field that is set and has no effect is
 //! named by the condition `SettingsServed`. `DataVolumesServed` says if this installation fills disks
 //! ([`crate::cdi`]). Settings of the ConfigMap `kubevirt-config`, as older guides have them, are written into
-//! fields that the object leaves unset ([`config_map`]).
+//! fields that the object leaves unset ([`config_map`]), as the last step: a refusal of that, because of any other field of the spec,
+//! holds up nothing else, and is named by `SettingsServed`.
 //! **Caveats.** Objects that were applied beside the KubeVirt object (programs, RBAC, definitions) have to be
 //! deleted by the administrator.
 
@@ -36,9 +37,9 @@ use crate::cdi;
 use crate::installation::{self, served_condition, set_conditions};
 use api::kubevirt::ConditionType;
 use api::kubevirt::config_map::{self, Adoption};
-use api::kubevirt::served::{CONDITION, unserved};
+use api::kubevirt::served::{CONDITION, Unserved, unserved};
 use cluster_model::conditions::status_of;
-use cluster_model::objects::{KUBEVIRT, Key, Kind, REMOVED, StoredObject as _, World, key};
+use cluster_model::objects::{Attempt, KUBEVIRT, Key, Kind, REMOVED, StoredObject as _, World, key};
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -86,10 +87,17 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let all: Vec<String> = finalizers.into_iter().chain([removal::FINALIZER.to_owned()]).collect();
         next["metadata"]["finalizers"] = json!(all);
     }
-    let Adoption { taken, unserved: keys } = match world.config_maps.get(namespace, config_map::NAME) {
-        Some(map) => config_map::adopt(&map.object["data"], &mut next),
+    let mut adopted = settings.object.clone();
+    let Adoption { taken, unserved: mut keys } = match world.config_maps.get(namespace, config_map::NAME) {
+        Some(map) => config_map::adopt(&map.object["data"], &mut adopted),
         None => Adoption::default(),
     };
+    let refused = world.failures.get(&key(Kind::KubeVirt, settings.meta()));
+    let refused = refused.filter(|failed| failed.about == Attempt::Make(Kind::KubeVirt) && !taken.is_empty());
+    if let Some(refused) = refused {
+        let why = format!("its settings cannot be written into this object: {}", refused.message);
+        keys.push(Unserved { field: format!("ConfigMap {}", config_map::NAME), why });
+    }
     let missing = installation::unready_components(world, &DEPLOYMENTS, &DAEMONS);
     let state = status::State::new(world, &settings.object, missing.as_deref());
     state.write(status_of(&mut next), settings.meta().generation);
@@ -126,10 +134,17 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     }
     set_conditions::<ConditionType>(&mut next, &says, now);
     plan.update(Kind::KubeVirt, settings.meta(), &settings.object, &next, true);
-    if !taken.is_empty() {
-        plan.record_event(Kind::KubeVirt, settings.meta(), true, "SettingsTaken", taken_settings(&taken));
+    let mut adoption = Plan::default();
+    match refused.filter(|refused| refused.retry > now) {
+        _ if taken.is_empty() => {}
+        Some(refused) => adoption.look_again(refused.retry),
+        None => {
+            adoption.update(Kind::KubeVirt, settings.meta(), &settings.object, &adopted, true);
+            let message = taken_settings(&taken);
+            adoption.record_event(Kind::KubeVirt, settings.meta(), true, "SettingsTaken", message);
+        }
     }
-    plan.and(evictions).and(cdi::create_if_missing(world))
+    plan.and(evictions).and(cdi::create_if_missing(world)).and(adoption)
 }
 
 /// Message about settings that were taken from the ConfigMap.

@@ -1,7 +1,10 @@
 //! The installation from its first object to its end, as stories.
 
-use crate::sim::{Sim, vm, vmi};
-use cluster_model::objects::{Key, Kind, REMOVED};
+use crate::sim::{Sim, door, vm, vmi};
+use cluster_client::error::ErrorKind;
+use cluster_model::objects::{Attempt, Failure, Key, Kind, REMOVED};
+use cluster_model::plan::Step;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 fn begin() -> (Sim, Key) {
@@ -166,6 +169,61 @@ fn settings_of_an_older_guide_are_taken_and_the_object_wins() {
     assert_eq!(developer["featureGates"], json!(["DataVolumes", "LiveMigration", "HostDisk"]));
     let (_, _, said) = sim.condition(&key, "SettingsServed").unwrap();
     assert!(!said.contains("kubevirt-config") && events(&sim) == 1, "{said}");
+}
+
+/// The object has a value that virt-api permits no more: it is judged with the next change of the spec.
+#[test]
+fn settings_that_cannot_be_taken_are_named_and_hold_nothing_else_up() {
+    let (mut sim, key) = begin();
+    older_guide(&mut sim, &json!({"debug.useEmulation": "true"}));
+    sim.put(Kind::Deployment, component("virt-api", Kind::Deployment, 2, 1));
+    sim.wire.locks = Some(Kind::KubeVirt);
+    let plan = crate::decide(&sim.world, &key, sim.now);
+    let (about, error) = door::carry_out(&mut sim, plan).failed.expect("the change is refused");
+    let about = about.expect("it is told");
+    assert_eq!(about, Attempt::Make(Kind::KubeVirt));
+    assert_eq!(sim.condition(&key, "Available").unwrap().0, "False", "the status is written before");
+    let retry = sim.now + SignedDuration::from_secs(30);
+    sim.world.failures.insert(key.clone(), Failure { about, message: error.to_string(), times: 1, retry });
+    // A refused plan would end the test: nothing is tried before its time.
+    sim.settle();
+    let (status, _, said) = sim.condition(&key, "SettingsServed").unwrap();
+    let why = "ConfigMap kubevirt-config: no effect, its settings cannot be written into this object: ";
+    assert!(status == "False" && said.starts_with(why) && said.contains("it is locked"), "{said}");
+    assert_eq!(crate::decide(&sim.world, &key, sim.now).again, Some(retry));
+    let events = |sim: &Sim| sim.reasons().iter().filter(|reason| **reason == "SettingsTaken").count();
+    assert_eq!(events(&sim), 0);
+    sim.wire.locks = None;
+    sim.advance(30);
+    sim.settle();
+    assert!(sim.world.config().use_emulation);
+    assert_eq!((sim.condition(&key, "SettingsServed").unwrap().0.as_str(), events(&sim)), ("True", 1));
+}
+
+/// Another client is quicker: the event comes with the settings, not before.
+#[test]
+fn settings_that_are_taken_later_are_told_then() {
+    let (mut sim, key) = begin();
+    older_guide(&mut sim, &json!({"debug.useEmulation": "true"}));
+    sim.put(Kind::Deployment, component("virt-api", Kind::Deployment, 2, 1));
+    let plan = crate::decide(&sim.world, &key, sim.now);
+    let [
+        Step::Patch { part: Some("status"), .. },
+        ..,
+        Step::Patch { part: None, .. },
+        Step::RecordEvent(event),
+    ] = plan.steps.as_slice()
+    else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(event.reason, "SettingsTaken");
+    sim.change(&key, json!({"metadata": {"labels": {"a": "b"}}}));
+    let (_, error) = door::carry_out(&mut sim, plan).failed.expect("it has changed");
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    let is_told = |sim: &Sim| sim.reasons().iter().any(|reason| *reason == "SettingsTaken");
+    assert!(!is_told(&sim));
+    sim.settle();
+    assert!(is_told(&sim) && sim.world.config().use_emulation);
 }
 
 #[test]
