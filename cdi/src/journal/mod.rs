@@ -23,8 +23,8 @@
 mod frame;
 mod resume;
 
-pub(crate) use resume::{NO_MARK, begin_anew};
 pub use resume::{Mode, Resume, decide_resume};
+pub(crate) use resume::{NO_MARK, begin_anew};
 
 use crate::filter::Boundary;
 use crate::filter::verify::SumAt;
