@@ -44,7 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "container-disk",
         ],
     ),
-    ("launcher-client", &["api", "error-core", "printable", "transport"]),
+    ("launcher-client", &["api", "error-core", "printable", "storage", "transport"]),
     (
         "launcher",
         &[

@@ -420,6 +420,8 @@ mod tests {
     fn a_vmi_is_decided_again_when_the_one_before_it_is_held_up() {
         let mut sim = begin();
         sim.put(Kind::PersistentVolumeClaim, claim("more"));
+        // The KubeVirt object is made.
+        sim.settle();
         let first = sim.put(Kind::VirtualMachineInstance, on("first", "disk"));
         sim.advance(1);
         let mut object = on("older", "disk");
