@@ -25,7 +25,7 @@ use cluster_model::metadata::SCALE_IN;
 use cluster_model::objects::{Attempt, Failure, Kind, Plain, StoredObject, key};
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Reason of the condition about a change of a VM or VMI that the API server refuses.
 pub(crate) const REASON: &str = "FailedScaleIn";
@@ -66,7 +66,7 @@ impl ScaleIn<'_> {
         let staying: Vec<&T> = alive.iter().copied().filter(|object| !goes(object)).collect();
         self.keep(&staying, plan);
         for object in candidates.iter().filter(|object| !self.is_chosen(object.meta())) {
-            self.annotate(object.meta(), json!(self.uid()), plan);
+            self.annotate(object.meta(), Some(self.uid()), plan);
         }
         if !candidates.is_empty() {
             let (kind, owner) = self.owner;
@@ -83,7 +83,7 @@ impl ScaleIn<'_> {
         there
             .filter(|meta| !self.is_held && self.is_chosen(meta))
             .take(AT_ONCE)
-            .for_each(|meta| self.annotate(meta, Value::Null, plan));
+            .for_each(|meta| self.annotate(meta, None, plan));
     }
 
     fn members(&self) -> Members {
@@ -98,7 +98,7 @@ impl ScaleIn<'_> {
         }
     }
 
-    fn annotate(&self, meta: &ObjectMeta, value: Value, plan: &mut Plan) {
+    fn annotate(&self, meta: &ObjectMeta, value: Option<&str>, plan: &mut Plan) {
         let change = json!({"metadata": {"annotations": {SCALE_IN: value}}});
         let version = meta.resource_version.clone().unwrap_or_default();
         plan.steps.push(Step::Patch { key: key(self.kind, meta), version, change, part: None });

@@ -312,7 +312,7 @@ mod tests {
         let named = format!("(process {})", opener.id());
         opener.kill().unwrap();
         opener.wait().unwrap();
-        assert_eq!(left.devices, [scene.device.clone()]);
+        assert_eq!(left.devices, std::slice::from_ref(&scene.device));
         let reason = &left.reasons[0];
         for part in ["'data'", "is not kept from other programs: another process has it open", &named] {
             assert!(reason.contains(part), "{reason}: not {part}");

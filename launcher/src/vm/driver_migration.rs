@@ -203,7 +203,7 @@ impl Driver {
     /// The pause of the migration in the state, in place of a user's.
     pub(super) fn migration_standing(&self) -> Option<Standing> {
         let message = "VMI was paused by the migration monitor".to_owned();
-        self.is_paused_by_migration().then(|| Standing {
+        self.is_paused_by_migration().then_some(Standing {
             life: Life::Paused,
             reason: PAUSED_BY_MIGRATION,
             message,

@@ -160,7 +160,6 @@ fn hop(source: &mut Pod, id: &str) -> Pod {
     assert_eq!((&migration["phase"], &migration["id"]), (&json!("Succeeded"), &json!(id)), "{left}");
     let end =
         source.vm.until("its numbers", |state| state["migration"]["progress"]["total"].as_u64() > Some(0));
-    eprintln!("{}", end["migration"]);
     assert_eq!(end["migration"]["progress"]["remaining"], 0, "{end}");
     let again = source.vm.answer(&json!({"request": "start"}));
     assert_eq!((&again["answer"], &again["code"]), (&json!("denied"), &json!("Moved")), "{again}");
@@ -176,10 +175,10 @@ fn hop(source: &mut Pod, id: &str) -> Pod {
 }
 
 /// Begins a migration that would take minutes. Returns the state at its end.
-fn stay(source: &Pod, id: &str, limits: Value, meanwhile: impl FnOnce(&Vm)) -> Value {
+fn stay(source: &Pod, id: &str, limits: &Value, meanwhile: impl FnOnce(&Vm)) -> Value {
     let mut target = Pod::receiving(source);
     carry(source, &target);
-    let (launched, state) = target.receive(|| source.migrate(id, &limits, meanwhile));
+    let (launched, state) = target.receive(|| source.migrate(id, limits, meanwhile));
     assert!(launched.is_err(), "the VM that stayed is at the target, too");
     assert_eq!(state["life"], "Running", "{state}");
     assert!(!source.inside("r/migration").exists());
@@ -188,7 +187,7 @@ fn stay(source: &Pod, id: &str, limits: Value, meanwhile: impl FnOnce(&Vm)) -> V
 
 /// A migration that is aborted, and one that is paused when its time is over, and ends.
 fn stay_twice(source: &Pod) {
-    let migration = stay(source, "aborted", json!({"bandwidth": 1 << 20}), |vm| {
+    let migration = stay(source, "aborted", &json!({"bandwidth": 1 << 20}), |vm| {
         vm.until("progress", |state| state["migration"]["progress"]["processed"].as_u64() > Some(0));
         vm.request(&json!({"request": "abortMigration", "id": "aborted"}));
     });
@@ -196,7 +195,7 @@ fn stay_twice(source: &Pod) {
     assert_eq!(migration["message"], "Live migration has been aborted");
 
     let limits = json!({"bandwidth": 1 << 20, "completionSecondsPerGib": 3, "allowPause": true});
-    let migration = stay(source, "late", limits, |vm| {
+    let migration = stay(source, "late", &limits, |vm| {
         vm.until("the pause", |state| state["reason"] == "PausedByMigrationMonitor");
     });
     assert_eq!(

@@ -102,7 +102,7 @@ fn a_block_device_is_cloned_and_has_another_version_when_it_was_written() {
     assert_eq!(etag(&mut next), first, "the next pod goes on");
     let shared = || {
         let disk = Target::Device(device.0.clone());
-        origin.serve_job(Serve { disk, client: CLIENT.to_owned(), is_shared: true }, &[])
+        origin.serve_job(&Serve { disk, client: CLIENT.to_owned(), is_shared: true }, &[])
     };
     let (mut one, mut another) = (shared(), shared());
     let of_one = etag(&mut one);

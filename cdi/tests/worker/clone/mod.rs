@@ -64,14 +64,14 @@ impl Origin {
     }
 
     fn serve_with(&self, disk: Target, environment: &[(&str, &str)]) -> Pod {
-        self.serve_job(Serve { disk, client: CLIENT.to_owned(), is_shared: false }, environment)
+        self.serve_job(&Serve { disk, client: CLIENT.to_owned(), is_shared: false }, environment)
     }
 
-    fn serve_job(&self, job: Serve, environment: &[(&str, &str)]) -> Pod {
+    fn serve_job(&self, job: &Serve, environment: &[(&str, &str)]) -> Pod {
         let path = |name: &str| self.secret.path().join(name).to_str().expect("a plain path").to_owned();
         let (chain, key, clients) = (path("tls.crt"), path("tls.key"), path("ca.crt"));
         let own = [("TLS_CERT_FILE", chain.as_str()), ("TLS_KEY_FILE", &key), ("CLIENT_CERT_FILE", &clients)];
-        Pod::start_as(&["serve"], &job, &[&own, environment].concat())
+        Pod::start_as(&["serve"], job, &[&own, environment].concat())
     }
 
     /// The job of the importer, for a server at this address.

@@ -178,7 +178,7 @@ mod tests {
     }
 
     /// The PVC of the DataVolume as somebody else made it, bound.
-    fn made(sim: &mut Sim, volume: &Key, spec: Value) -> Key {
+    fn made(sim: &mut Sim, volume: &Key, spec: &Value) -> Key {
         let owner = json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": "disk",
             "uid": sim.uid(volume), "controller": true});
         let meta = json!({"namespace": "n", "name": "disk", "ownerReferences": [owner]});
@@ -214,7 +214,7 @@ mod tests {
             let volume = volume(&mut sim, &references);
             let mut stored = json!({"spec": pvc(&references)});
             kit::store_data_source(&mut stored);
-            let claim = made(&mut sim, &volume, stored["spec"].take());
+            let claim = made(&mut sim, &volume, &stored["spec"]);
             sim.settle();
             is_misbound(&sim, &volume, "PVC disk names no source any more");
             // Whoever knows better may say so.
@@ -232,7 +232,7 @@ mod tests {
         let mut sim = Sim::new();
         let volume = volume(&mut sim, &json!({"dataSourceRef": named("a")}));
         let other = json!({"dataSource": named("b"), "dataSourceRef": named("b")});
-        made(&mut sim, &volume, pvc(&other));
+        made(&mut sim, &volume, &pvc(&other));
         sim.settle();
         is_misbound(&sim, &volume, "PVC disk names Image b of the API group example.com as its source");
     }

@@ -52,7 +52,7 @@ fn one_that_its_user_takes_out_before_a_scale_in_is_kept() {
         leader.sim.change(&out, without_label());
         leader.hears(&before[1], false);
         let plan = leader.plan().expect("a plan");
-        assert_eq!(deleted(&plan), [out.clone()]);
+        assert_eq!(deleted(&plan), std::slice::from_ref(&out));
         assert_eq!(leader.carry_out(plan), Some(ErrorKind::Conflict));
         leader.works();
         assert_eq!(leader.going(), [], "the watch is still silent");
@@ -109,7 +109,7 @@ fn one_that_its_user_deletes_or_takes_out_is_not_counted() {
             }
             leader.hears(&before[1], false);
             let plan = leader.plan().expect("a plan");
-            assert_eq!(deleted(&plan), [chosen.clone()]);
+            assert_eq!(deleted(&plan), std::slice::from_ref(&chosen));
             assert_eq!(leader.carry_out(plan), Some(ErrorKind::Conflict));
             leader.works();
             let going = if is_deleted { vec![last] } else { Vec::new() };

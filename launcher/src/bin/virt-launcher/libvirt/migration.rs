@@ -83,8 +83,11 @@ pub(super) unsafe fn progress_of(
     let parameters = unsafe { std::slice::from_raw_parts(parameters, count) };
     let number = |name: &CStr| {
         let found = parameters.iter().find(|parameter| is_named(parameter, name))?;
-        // SAFETY: the type says which number it is.
-        (found.type_ as u32 == sys::VIR_TYPED_PARAM_ULLONG as u32).then(|| unsafe { found.value.ul })
+        match found.type_ as u32 {
+            // SAFETY: the type says which number it is.
+            sys::VIR_TYPED_PARAM_ULLONG => Some(unsafe { found.value.ul }),
+            _ => None,
+        }
     };
     let of = |name| number(name).unwrap_or_default();
     Some(MigrationProgress {
@@ -146,15 +149,15 @@ mod tests {
 
     #[test]
     fn parameters_of_a_job_become_its_progress_and_others_are_passed_over() {
-        let number = sys::VIR_TYPED_PARAM_ULLONG as u32;
+        let number = sys::VIR_TYPED_PARAM_ULLONG;
         let all = [
-            parameter("operation", sys::VIR_TYPED_PARAM_INT as u32, 5),
+            parameter("operation", sys::VIR_TYPED_PARAM_INT, 5),
             parameter("data_total", number, 100),
             parameter("data_remaining", number, 40),
             parameter("data_remaining_of_later", number, 9),
             parameter("memory_dirty_rate", number, 3),
             parameter("memory_page_size", number, 4096),
-            parameter("downtime", sys::VIR_TYPED_PARAM_INT as u32, 7),
+            parameter("downtime", sys::VIR_TYPED_PARAM_INT, 7),
         ];
         let of = |all: &[sys::virTypedParameter]| unsafe { progress_of(all.as_ptr(), all.len() as c_int) };
         let expected = MigrationProgress {
