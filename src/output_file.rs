@@ -47,6 +47,24 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
+/// Refuses what [`write`] would refuse, before the work whose result is written there. Nothing is written.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    let Way::File(file) = way(path, io::stdout())? else { return Ok(()) };
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    match fs::metadata(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let what = format!("the folder {} does not exist; make it first", folder.display());
+            Err(Error::new(ErrorKind::NotFound, what))
+        }
+        Err(e) => Err(Error::io(format!("cannot write {}", path.display()), e)),
+        Ok(facts) if !facts.is_dir() => Err(Error::refused(format!("{} is not a folder", folder.display()))),
+        Ok(_) => Ok(()),
+    }
+}
+
 /// Writes a regular file of this size, whole or not at all. A link and a device are refused, and so is the disk of a VM that
 /// runs.
 pub(crate) fn write_with(file: &Path, size: u64, fill: impl FnOnce(&FileTarget) -> Result<()>) -> Result<()> {
@@ -208,6 +226,29 @@ mod tests {
         let e = write(&at("none/report.xml"), b"x").unwrap_err().to_string();
         assert!(e.contains("/none does not exist"), "{e}");
         assert!(!at("nowhere").exists());
+    }
+
+    /// The test of a guest was over before its report was refused.
+    #[test]
+    fn a_target_is_judged_before_the_work_and_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("old.xml"), "old").unwrap();
+        symlink("old.xml", at("link.xml")).unwrap();
+        for path in [Path::new("-"), Path::new("new.xml"), &at("new.xml"), &at("old.xml"), &at("link.xml")] {
+            check(path).unwrap();
+        }
+        check(Path::new("/dev/full")).unwrap();
+        for (path, kind, why) in [
+            (at("none/r.xml"), ErrorKind::NotFound, "/none does not exist; make it first"),
+            (folder.path().to_owned(), ErrorKind::Refused, "is a folder; name a file in it"),
+        ] {
+            let e = check(&path).unwrap_err();
+            assert!(e.kind() == kind && e.to_string().contains(why), "{e}");
+        }
+        assert!(check(&at("old.xml/r.xml")).is_err());
+        assert_eq!(fs::read(at("old.xml")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is made");
     }
 
     #[test]

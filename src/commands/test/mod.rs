@@ -81,6 +81,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let steps = steps(args)?;
+    args.junit.as_deref().map_or(Ok(()), output_file::check)?;
     let deadline = Instant::now() + Duration::from_secs(args.timeout);
     let prepared = Prepared::read(args.source.as_deref(), &args.files, &args.start, &args.hardware)?;
     let which = args.start.name.clone().map_or(Selection::Only, Selection::Named);
@@ -102,11 +103,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             break;
         }
     }
-    if let Some(path) = &args.junit {
+    let report = args.junit.as_deref().map_or(Ok(()), |path| {
         let console = String::from_utf8_lossy(&session.console).into_owned();
-        output_file::write(path, junit(&prepared.what, &outcomes, &console).as_bytes())?;
+        output_file::write(path, junit(&prepared.what, &outcomes, &console).as_bytes())
+    });
+    result(verdict(args, &mut session, &outcomes, &own), report)
+}
+
+/// Result of the verb. A report that was not written does not hide the verdict, which is told first.
+fn result(verdict: Result<()>, report: Result<()>) -> Result<()> {
+    let Err(unwritten) = report else { return verdict };
+    if let Err(e) = &verdict {
+        ui::failure(e);
     }
-    verdict(args, &mut session, &outcomes, &own)
+    Err(unwritten)
 }
 
 fn verdict(args: &Args, session: &mut Session, outcomes: &[Outcome], own: &str) -> Result<()> {
@@ -371,5 +381,22 @@ fn judge(code: i32, wanted: i32, output: &str, contains: Option<&str>) -> Result
             Err(Error::failed(format!("{text:?} is not in its output; its last line is: {}", last())))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_that_was_not_written_ends_the_test_with_its_own_error() {
+        let (failed, lost) =
+            (|| Err(Error::failed("did not pass")), || Err(Error::new(ErrorKind::NotFound, "no folder")));
+        result(Ok(()), Ok(())).unwrap();
+        assert_eq!(result(failed(), Ok(())).unwrap_err().to_string(), "did not pass");
+        for verdict in [Ok(()), failed()] {
+            let e = result(verdict, lost()).unwrap_err();
+            assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::NotFound, "no folder"));
+        }
     }
 }

@@ -56,3 +56,19 @@ fn a_script_that_is_wrong_is_refused_before_anything_is_booted() {
     std::fs::write(laptop.place.path("steps.toml"), "[[step]]\nexpects = \"x\"\n").unwrap();
     laptop.run(&["test", "tiny:1", "--script", "steps.toml"]).refused(3, "steps.toml: this is not a script");
 }
+
+#[test]
+fn a_report_without_a_folder_is_refused_before_anything_is_booted() {
+    let laptop = Laptop::new();
+    let ran = laptop.run(&["test", "tiny:1", "--junit", "missing/r.xml"]);
+    ran.refused(4, "the folder missing does not exist; make it first");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_does_not_hide_the_verdict() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let ran = test(&laptop, &["--junit", "/dev/full"]);
+    let told = ran.refused(1, "cannot write /dev/full").err;
+    assert!(told.contains("tiny passed, 1 step(s)"), "{told}");
+    laptop.is_empty();
+}
