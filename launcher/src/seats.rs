@@ -83,7 +83,7 @@ impl Seats {
             return Err(Error::new(ErrorKind::Busy, what));
         }
         if mode == Mode::Write && self.typist.is_some() {
-            let what = format!("another client types on this {}; read it only, or take it over", self.of);
+            let what = format!("another client types on this {}", self.of);
             return Err(Error::new(ErrorKind::Busy, what));
         }
         for id in &closed {

@@ -5,6 +5,7 @@ use super::hardware::{HardwareArgs, VmObjects};
 use super::image_name::names_help;
 use super::start_args::StartArgs;
 use super::vms;
+use crate::console::Input;
 use crate::error::{Error, Result};
 use crate::ui;
 use api::launcher::{Forward, State};
@@ -106,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let Some((vm, _)) = started.first() else { return Ok(()) };
     tell_forwards(vm);
-    let over = super::console::attach(vm, true)?;
+    let over = super::console::attach(vm, Input::StaysAtEnd)?;
     let Some(state) = over else { return Ok(()) };
     if args.rm
         && let Err(e) = vms::remove(&vm.home, vm.name(), true)

@@ -115,7 +115,7 @@ async fn a_second_writer_is_refused_or_takes_over() {
     let mut first = line.client(Mode::Write, Begin::Screen, 1 << 10);
     let refused = line.relay.reserve(Mode::Write, Begin::Screen).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Busy);
-    assert!(refused.to_string().contains("take it over"), "{refused}");
+    assert!(refused.to_string().contains("another client types on this console"), "{refused}");
 
     let mut second = line.client(Mode::Take, Begin::Screen, 1 << 10);
     reads(&mut first, "\r\n[… someone else types here now …]\r\n").await;

@@ -32,6 +32,23 @@ fn a_terminal_becomes_the_console_and_ctrl_bracket_leaves_it() {
 }
 
 #[test]
+fn the_end_of_a_pipe_leaves_the_console_and_the_vm_goes_on() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    laptop.start("talk", &[]);
+    laptop.says("talk", "tiny ready");
+    let mut console = Serial::of(laptop.command(&["console", "talk"]));
+    console.log_in().types("echo pi\"\"ped").says("piped");
+    console.closes();
+    console.ends();
+    assert!(console.succeeded());
+    // Standard input is empty here.
+    let ran = laptop.run(&["console", "talk"]).ok();
+    let told = ran.err;
+    assert!(told.contains("left at the end of standard input"), "{told}");
+    assert_eq!(laptop.status("talk")["state"], "Running");
+}
+
+#[test]
 fn without_a_terminal_the_output_goes_on_to_the_vms_end() {
     let Some(laptop) = Laptop::with_guest() else { return };
     let args = ["run", "-q", "tiny:1", "--rm", "--memory", "256M", "--accel", "emulation", "--name", "piped"];
