@@ -58,7 +58,7 @@ use crate::{Detail, Error, Result};
 use holes::HoleRead;
 use std::fmt;
 use std::io::{self, Read};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A layer around the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -184,6 +184,19 @@ pub fn open(
 /// The file of this path in an archive.
 pub(crate) fn open_member(input: Box<dyn Read + Send>, path: &str) -> Box<dyn HoleRead + Send> {
     Box::new(tar::Tar::member(input, path))
+}
+
+/// The disk in an archive, or the file of this path. `found` receives the path of the disk, unless it has one.
+pub(crate) fn open_archive(
+    input: Box<dyn Read + Send>,
+    path: Option<&str>,
+    found: &Arc<OnceLock<String>>,
+) -> Box<dyn Read + Send> {
+    let tar = match path {
+        Some(path) => tar::Tar::member(input, path),
+        None => tar::Tar::new(input),
+    };
+    Box::new(tar.telling(found.clone()))
 }
 
 /// The error for a path in an archive, where there is no archive.

@@ -4,11 +4,14 @@ use super::InspectOptions;
 use crate::filter::{self, Budget, Layer};
 use crate::{Error, ErrorKind, Result};
 use std::io::{self, Cursor, Read};
+use std::sync::{Arc, OnceLock};
 
 /// The front of a disk.
 pub(super) struct Front {
     /// The layers around it, the outermost first.
     pub(super) layers: Vec<Layer>,
+    /// Path of the file in the outermost archive that the disk is in.
+    pub(super) member: Option<String>,
     pub(super) bytes: Vec<u8>,
     /// True if these are all bytes of the disk.
     pub(super) whole: bool,
@@ -26,7 +29,7 @@ pub(super) fn is_layered(head: &[u8]) -> bool {
 impl Front {
     /// A disk without layers.
     pub(super) fn plain(bytes: Vec<u8>, whole: bool) -> Front {
-        Front { layers: vec![], bytes, whole, refused: None, cut: false }
+        Front { layers: vec![], member: None, bytes, whole, refused: None, cut: false }
     }
 
     /// Removes the layers of `input`, whose end is the real one only if `whole`. An unsupported layer is a
@@ -36,7 +39,19 @@ impl Front {
         whole: bool,
         options: InspectOptions<'_>,
     ) -> Result<Front> {
-        let mut front = Front { layers: vec![], bytes: vec![], whole: false, refused: None, cut: false };
+        let found = Arc::new(OnceLock::new());
+        let front = Front::unwrap_layers(input, whole, options, &found)?;
+        Ok(Front { member: found.get().cloned(), ..front })
+    }
+
+    /// As [`Front::decode`]; `found` receives the path of the disk in an archive.
+    fn unwrap_layers(
+        input: Box<dyn Read + Send>,
+        whole: bool,
+        options: InspectOptions<'_>,
+        found: &Arc<OnceLock<String>>,
+    ) -> Result<Front> {
+        let mut front = Front::plain(vec![], false);
         let mut reader = input;
         let mut path = options.path;
         loop {
@@ -64,8 +79,8 @@ impl Front {
             // The least memory only: decoding ahead would fetch bytes that are not needed.
             let path = if layer == Layer::Tar { path.take() } else { None };
             let opened = need.and_then(|need| {
-                if let Some(path) = path {
-                    return Ok(Box::new(filter::open_member(reader, path)) as Box<dyn Read + Send>);
+                if layer == Layer::Tar {
+                    return Ok(filter::open_archive(reader, path, found));
                 }
                 let memory = need.least.min(options.memory);
                 filter::open(layer, reader, Budget { threads: 1, memory, beside: 0 }, None, None)

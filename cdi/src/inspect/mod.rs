@@ -200,6 +200,12 @@ fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions<'_>, report: &
 /// Inspects the front of a disk, of which nothing more was read.
 fn layered(front: Front, options: InspectOptions<'_>, report: &mut Report) -> Result<()> {
     report.layers = front.layers.iter().map(|layer| layer.name()).collect();
+    report.member = front.member.map(|path| printable::line(&path));
+    // The end of an archive says that no other disk is in it; one with two is refused there.
+    let may_have_another = front.layers.contains(&filter::Layer::Tar)
+        && options.path.is_none()
+        && !front.whole
+        && front.refused.is_none();
     report.refused = front.refused;
     if let Some(path) = options.path {
         if !front.layers.contains(&filter::Layer::Tar) {
@@ -242,6 +248,11 @@ fn layered(front: Front, options: InspectOptions<'_>, report: &mut Report) -> Re
             "only the first {} of the {unpacked}disk were looked at",
             crate::size::human(seen)
         ));
+    }
+    if may_have_another {
+        report.note(
+            "the archive was not read to its end and may hold another disk, which convert refuses without --path",
+        );
     }
     if options.usage {
         report.note("usage is not counted: the whole disk would have to be unpacked; convert it first");

@@ -24,6 +24,9 @@ pub struct Report {
     pub allocated: Option<u64>,
     /// Compression and archives around the disk, the outermost first.
     pub layers: Vec<&'static str>,
+    /// Path of the described file in the outermost archive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
     pub format: &'static str,
     /// The size the guest sees; of a refused image, the size in its header.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +65,7 @@ impl Report {
             size,
             allocated: None,
             layers: vec![],
+            member: None,
             format: "unknown",
             virtual_size: None,
             facts: vec![],

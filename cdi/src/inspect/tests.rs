@@ -128,6 +128,39 @@ fn a_wrapped_disk_is_seen_by_its_front() {
 }
 
 #[test]
+fn a_file_of_an_archive_is_named_and_another_disk_is_not_denied() {
+    let folder = tempfile::tempdir().unwrap();
+    shell(
+        folder.path(),
+        "head -c 3M /dev/zero >a.img; cp a.img b.img; tar -cf two.ova ./a.img b.img; tar -cf one.tar a.img",
+    );
+    let looked = |name: &str, front: usize, path: Option<&str>| {
+        let source = FileSource::open(&folder.path().join(name)).unwrap();
+        inspect(&source, InspectOptions { front, path, ..InspectOptions::default() }).unwrap()
+    };
+    let warned = |report: &Report| report.notes.iter().any(|note| note.contains("may hold another disk"));
+
+    let front = looked("two.ova", 1 << 20, None);
+    assert_eq!((front.member.as_deref(), front.refused.as_deref()), (Some("a.img"), None));
+    assert!(warned(&front), "{:?}", front.notes);
+    assert!(text(&front).contains("\nfile in tar:   a.img\n"), "{}", text(&front));
+    assert!(text(&front).contains("refuses without --path"), "{}", text(&front));
+
+    let chosen = looked("two.ova", 1 << 20, Some("b.img"));
+    assert_eq!(chosen.member.as_deref(), Some("b.img"));
+    assert!(!warned(&chosen), "it was chosen: {:?}", chosen.notes);
+
+    let whole = looked("two.ova", 8 << 20, None);
+    assert!(whole.refused.as_ref().is_some_and(|why| why.contains("choose one by --path")), "{whole:?}");
+    assert!(!warned(&whole), "it is refused: {:?}", whole.notes);
+
+    let one = looked("one.tar", 8 << 20, None);
+    assert_eq!((one.member.as_deref(), one.refused.as_deref()), (Some("a.img"), None));
+    assert!(!warned(&one), "it was read to its end: {:?}", one.notes);
+    assert_eq!(report("disk.raw.xz").member, None);
+}
+
+#[test]
 fn a_compressed_disk_is_not_fetched_further_than_it_is_looked_at() {
     let folder = tempfile::tempdir().unwrap();
     shell(folder.path(), "head -c 24M /dev/urandom >noise; xz -0 -T2 --block-size=1MiB noise");
@@ -492,6 +525,7 @@ fn full() -> Report {
     };
     let mut report = report("disk.raw");
     report.image = Some(image());
+    report.member = word();
     let disk = report.disk.as_mut().unwrap();
     disk.optical = Some(optical);
     disk.content = Some(Content::Unread { why: "x".into() });

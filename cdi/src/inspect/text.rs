@@ -21,6 +21,9 @@ pub fn text(report: &Report) -> String {
     if report.format != "unknown" || report.image.is_none() {
         page.line("format", &format(report));
     }
+    if let Some(member) = &report.member {
+        page.line("file in tar", member);
+    }
     if let Some(size) = report.virtual_size {
         page.line("virtual size", &bytes(size));
     }

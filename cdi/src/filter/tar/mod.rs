@@ -28,6 +28,7 @@ use super::{Layer, refused, truncated};
 use candidate::Worth;
 use container_disk::tar::{Archive, End, Fault, Map, Member, Rules, Streamed, What, quoted};
 use std::io::{self, Read};
+use std::sync::{Arc, OnceLock};
 
 /// Only a hostile archive has more headers around a disk.
 const RULES: Rules = Rules { end: End::Mark, headers: 100_000 };
@@ -50,6 +51,8 @@ pub(super) struct Tar {
     other: Option<String>,
     /// Bytes of the disk, and of its holes.
     told: Option<(u64, u64)>,
+    /// Receives the path of the disk when it begins.
+    found: Arc<OnceLock<String>>,
     state: State,
 }
 
@@ -82,6 +85,11 @@ impl Tar {
         Tar::of(input, Some(clean(path).to_owned()))
     }
 
+    /// The same reader, which stores the path of the disk in `found`. A path that is there stays.
+    pub(super) fn telling(self, found: Arc<OnceLock<String>>) -> Self {
+        Tar { found, ..self }
+    }
+
     fn of(input: Box<dyn Read + Send>, path: Option<String>) -> Self {
         Tar {
             archive: Archive::new(Streamed::new(input), RULES),
@@ -92,6 +100,7 @@ impl Tar {
             special: None,
             other: None,
             told: None,
+            found: Arc::default(),
             state: State::Search,
         }
     }
@@ -199,6 +208,7 @@ impl Tar {
     }
 
     fn begin(&mut self, entry: Member, looked: Vec<u8>) {
+        self.found.get_or_init(|| clean(&entry.name).to_owned());
         let map = entry.map.unwrap_or_else(|| Map::whole(entry.size));
         let data = map.segments().iter().fold(0, |sum: u64, part| sum.saturating_add(part.end - part.start));
         self.told = Some((map.size(), map.size().saturating_sub(data)));
