@@ -68,14 +68,30 @@ pub(crate) struct PruneArgs {
 }
 
 pub(crate) fn tag(args: &TagArgs) -> Result<()> {
-    let local = |name: &str| match image_name::stored(name, &Places::new(None))? {
-        Name::Store(local) => Ok(local),
+    let places = Places::new(None);
+    let from = match image_name::stored(&args.name, &places)? {
+        Name::Store(local) => local,
         other => {
             let what = format!("{other} is not in the store; use coracle copy");
-            Err(Error::new(ErrorKind::Usage, what))
+            return Err(Error::new(ErrorKind::Usage, what));
         }
     };
-    Ok(open()?.tag(&local(&args.name)?, &local(&args.new)?)?)
+    let to = added(&from, image_name::stored(&args.new, &places)?)?;
+    Ok(open()?.tag(&from, &to)?)
+}
+
+/// A name that is added to the image `from` of the store.
+fn added(from: &Local, to: Name) -> Result<Local> {
+    let what = format!("{to} is not in the store, and the new name is one in the store");
+    let hint = match to {
+        Name::Store(local) => return Ok(local),
+        Name::Registry(remote) => format!(
+            "'coracle tag {from} {}' keeps the image under it; 'coracle push {from} docker://{remote}' sends it",
+            remote.stored()
+        ),
+        other => format!("'coracle copy store:{from} {other}' writes the image there"),
+    };
+    Err(Error::new(ErrorKind::Usage, what).with_hint(hint))
 }
 
 pub(crate) fn images(args: &ImagesArgs) -> Result<()> {
@@ -91,14 +107,24 @@ pub(crate) fn images(args: &ImagesArgs) -> Result<()> {
     if args.quiet {
         return ui::out(&listed.iter().map(|image| format!("{}\n", image.name)).collect::<String>());
     }
-    ui::out(&table(&listed))
+    ui::out(&table(&listed))?;
+    if listed.is_empty() {
+        ui::say(&format!("the store {} has no images", store::folder()?.display()));
+    }
+    Ok(())
 }
 
 pub(crate) fn rmi(args: &RmiArgs) -> Result<()> {
     let places = Places::new(None);
     let names = args.names.iter().map(|name| removed(name, &places)).collect::<Result<Vec<_>>>()?;
     let store = open()?;
-    names.iter().try_for_each(|name| Ok(store.untag(name)?))
+    for (at, name) in names.iter().enumerate() {
+        if let Err(e) = store.untag(name) {
+            names.iter().take(at).for_each(|removed| ui::say(&format!("{removed} is removed")));
+            return Err(e.into());
+        }
+    }
+    Ok(())
 }
 
 /// A name that is removed from the store.
@@ -205,4 +231,26 @@ fn table(listed: &[Listed]) -> String {
         };
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_name_in_a_registry_is_refused_with_both_ways() {
+        let name = |text: &str| image_name::stored(text, &Places::new(None)).unwrap();
+        let Name::Store(from) = name("app:1") else { panic!("app:1 is not in the store") };
+        assert_eq!(added(&from, name("app:2")).unwrap().to_string(), "app:2");
+        let e = added(&from, name("docker://reg.example/x:1")).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Usage);
+        assert_eq!(
+            e.to_string(),
+            "docker://reg.example/x:1 is not in the store, and the new name is one in the store; \
+             'coracle tag app:1 reg.example/x:1' keeps the image under it; \
+             'coracle push app:1 docker://reg.example/x:1' sends it"
+        );
+        let e = added(&from, name("oci:./x:1")).unwrap_err().to_string();
+        assert!(e.contains("'coracle copy store:app:1 oci:./x:1' writes the image there"), "{e}");
+    }
 }

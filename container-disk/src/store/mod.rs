@@ -99,7 +99,7 @@ impl Store {
         }
         Err(Error::new(
             ErrorKind::NotFound,
-            format!("the store has no image {tag:?}; `images` lists what it has"),
+            format!("the store has no image {tag:?}; `coracle images` lists what it has"),
         ))
     }
 
