@@ -1,5 +1,6 @@
 //! The only place that prints: facts to standard output, everything else to standard error.
 
+mod log;
 mod pace;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Starts logging to standard error.
+/// Starts logging to standard error. Without `-v` and `RUST_LOG` an entry is a sentence for a person.
 pub(crate) fn log(verbose: u8) {
     let level = match verbose {
         // Errors of these libraries are in the program's error message already.
@@ -24,11 +25,17 @@ pub(crate) fn log(verbose: u8) {
         1 => "info",
         _ => "debug",
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into());
+    let chosen = tracing_subscriber::EnvFilter::try_from_default_env().ok();
+    let is_sentence = verbose == 0 && chosen.is_none();
+    let filter = chosen.unwrap_or_else(|| level.into());
     let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // An entry that cannot be written is lost: to tell that on the same file would end the thread.
-    log.with_ansi(coloured).without_time().log_internal_errors(false).init();
+    let log = log.with_ansi(coloured).log_internal_errors(false);
+    match is_sentence {
+        true => log.event_format(log::Sentence).init(),
+        false => log.without_time().init(),
+    }
 }
 
 /// Prints to standard output. A closed pipe is not an error.
