@@ -36,6 +36,12 @@ fn the_store_is_listed_named_and_emptied() {
     let place = place(2);
     let text = |args: &[&str]| String::from_utf8(place.run(args).ok().out).unwrap();
     assert_eq!(text(&["images", "-q"]), "");
+    let none = place.run(&["images"]).ok().err;
+    assert!(
+        none.contains("the store ") && none.contains(".local/share/coracle/store has no images"),
+        "{none}"
+    );
+    assert!(["-q", "--json"].iter().all(|flag| place.run(&["images", flag]).ok().err.is_empty()));
     assert!(!place.path(".local").exists(), "looking makes nothing");
     let digest = built(&place, &["-t", "os:1", "-t", "group/os", "disk.qcow2"]);
     place.run(&["tag", "os:1", "os:2"]).ok();
@@ -46,6 +52,12 @@ fn the_store_is_listed_named_and_emptied() {
     place.run(&["rmi", "os:1", "group/os"]).ok();
     assert!(text(&["prune"]).starts_with("0 blobs"));
     place.run(&["convert", "os:2", "out.img"]).ok();
+    place.run(&["tag", "os:2", "os:3"]).ok();
+    assert_eq!(place.run(&["images"]).ok().err, "", "it has images");
+    let partly =
+        place.run(&["rmi", "os:3", "os:77", "os:2"]).refused(4, "`coracle images` lists what it has");
+    assert!(partly.err.starts_with("os:3 is removed\n"), "{}", partly.err);
+    assert_eq!(text(&["images", "-q"]), "os:2\n", "it ended at the name that is not there");
     place.run(&["rmi", "os:2"]).ok();
     assert_eq!(place.run(&["prune", "--json"]).ok().json()["blobs"], 3);
     place.run(&["rmi", "os:2"]).refused(4, "os:2");
@@ -201,6 +213,9 @@ fn the_folder_for_vms_holds_the_store_too() {
     place.run(&["build", "-q", "-t", "old:1", "disk.qcow2"]).ok();
     let ran = moved(&["inspect", "old:1"]).refused(4, "your images are in ");
     let old = place.path(".local/share/coracle/store");
+    assert!(ran.err.starts_with("coracle: warning: the store is "), "{}", ran.err);
+    let empty = Ran::of(place.command(&["prune"]).env("CORACLE_HOME", "").output().unwrap()).ok();
+    assert_eq!(empty.err, "", "an empty variable counts as unset");
     assert!(ran.err.contains(old.to_str().unwrap()) && ran.err.contains("h/data/store now"), "{}", ran.err);
     assert_eq!(ran.err.matches("CORACLE_STORE").count(), 1, "it warns once: {}", ran.err);
     let mut named = place.command(&["inspect", "old:1"]);
