@@ -1,6 +1,6 @@
 //! Files that a verb writes for its user: a screenshot, a report, generated manifests, a file out of a guest.
 //!
-//! | target of [`write`] | written |
+//! | target of [`write()`] | written |
 //! |---|---|
 //! | a regular file, or no file | as a conversion does: `NAME.partial`, locked and synced, gets the name when it is whole |
 //! | a symbolic link | the file that it leads to, which is told |
@@ -47,7 +47,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Refuses what [`write`] would refuse, before the work whose result is written there. Nothing is written.
+/// Refuses what [`write()`] would refuse, before the work whose result is written there. Nothing is written.
 pub(crate) fn check(path: &Path) -> Result<()> {
     let Way::File(file) = way(path, io::stdout())? else { return Ok(()) };
     let folder = match file.parent() {

@@ -63,7 +63,12 @@ fn switched(case: &str, ran: &Ran) {
     assert!(switches > 0, "{case}: {json}");
     let said = ran.err.matches("the transfer continues from another registry").count() as u64;
     assert_eq!(said, switches, "{case}: a line for each: {}", ran.err);
-    assert_eq!(ran.err.matches("coracle: warning: ").count() as u64, switches, "{case}: and no other: {}", ran.err);
+    assert_eq!(
+        ran.err.matches("coracle: warning: ").count() as u64,
+        switches,
+        "{case}: and no other: {}",
+        ran.err
+    );
 }
 
 fn told_by_server(status: u16, head: &str) -> What {
