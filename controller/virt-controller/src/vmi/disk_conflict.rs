@@ -420,8 +420,15 @@ mod tests {
     fn a_vmi_is_decided_again_when_the_one_before_it_is_held_up() {
         let mut sim = begin();
         sim.put(Kind::PersistentVolumeClaim, claim("more"));
-        // The KubeVirt object is made.
-        sim.settle();
+        let drain = |sim: &mut Sim, control: &mut ControlLoop| {
+            while let Some((of, plan)) = control.next(sim.now) {
+                let done = carry_out(sim, plan);
+                control.finish_plan(of, done, sim.now);
+            }
+        };
+        // It makes the KubeVirt object.
+        let mut control = Controller::start(&mut sim, 1).control;
+        drain(&mut sim, &mut control);
         let first = sim.put(Kind::VirtualMachineInstance, on("first", "disk"));
         sim.advance(1);
         let mut object = on("older", "disk");
@@ -431,7 +438,7 @@ mod tests {
         sim.advance(1);
         let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "more"));
         // Its watches tell nothing more.
-        let mut control = Controller::start(&mut sim, 1).control;
+        let mut control = Controller::start(&mut sim, 2).control;
         let mut pod_of_first = None;
         while let Some((of, plan)) = control.next(sim.now) {
             if of == first && creates_pod(&plan) {
@@ -446,10 +453,7 @@ mod tests {
         assert!(of_younger.is_some_and(|message| message.contains("VMI older")));
         let done = carry_out(&mut sim, pod_of_first.expect("a plan"));
         control.finish_plan(first, done, sim.now);
-        while let Some((of, plan)) = control.next(sim.now) {
-            let done = carry_out(&mut sim, plan);
-            control.finish_plan(of, done, sim.now);
-        }
+        drain(&mut sim, &mut control);
         assert_eq!(says(&sim, &older), of_older);
         assert!(sim.pod_of(&younger).is_some() && sim.pod_of(&older).is_none());
     }
