@@ -233,10 +233,10 @@ pub enum Event {
     },
     /// The guest agent opened (`true`) or closed its channel.
     Agent(bool),
-    /// Progress of the domain's migration, and the mode of its monitor, if that tells it.
+    /// Progress of the domain's migration, and the mode of its monitor, which tells it.
     Migrating {
         progress: MigrationProgress,
-        mode: Option<MigrationMode>,
+        mode: MigrationMode,
     },
     /// The connection to the hypervisor is lost, for this reason.
     Lost(String),

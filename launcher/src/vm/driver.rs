@@ -479,10 +479,6 @@ impl Driver {
         if self.queue.mode() == Mode::Preparing && is_of_start {
             return self.early.push(event);
         }
-        // The last numbers may come behind the end.
-        if let (Event::Migrating { progress, mode }, Mode::Moved) = (&event, self.queue.mode()) {
-            return self.migration_progress(*progress, *mode);
-        }
         // What comes while a start waits for room is of the one that failed.
         if self.waits_for_room() || matches!(self.queue.mode(), Mode::Empty | Mode::Ended | Mode::Moved) {
             return;

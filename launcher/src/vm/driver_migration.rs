@@ -98,9 +98,13 @@ impl Driver {
         matches!(control.aborted(), Some(Abort::Asked(since)) if since.elapsed() > ABORT)
     }
 
-    pub(super) fn migration_progress(&self, progress: MigrationProgress, mode: Option<MigrationMode>) {
+    pub(super) fn migration_progress(&self, progress: MigrationProgress, mode: MigrationMode) {
         self.change_migration(|migration| {
-            (migration.progress, migration.mode) = (progress, mode.unwrap_or(migration.mode));
+            migration.mode = mode;
+            // There are no numbers while the target prepares.
+            if progress.total > 0 {
+                migration.progress = progress;
+            }
         });
     }
 

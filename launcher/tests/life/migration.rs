@@ -158,9 +158,6 @@ fn hop(source: &mut Pod, id: &str) -> Pod {
     assert_eq!((&left["life"], &left["reason"]), (&json!("Succeeded"), &json!("Migrated")), "{left}");
     let migration = &left["migration"];
     assert_eq!((&migration["phase"], &migration["id"]), (&json!("Succeeded"), &json!(id)), "{left}");
-    let end =
-        source.vm.until("its numbers", |state| state["migration"]["progress"]["total"].as_u64() > Some(0));
-    assert_eq!(end["migration"]["progress"]["remaining"], 0, "{end}");
     let again = source.vm.answer(&json!({"request": "start"}));
     assert_eq!((&again["answer"], &again["code"]), (&json!("denied"), &json!("Moved")), "{again}");
     source.vm.kill();

@@ -18,7 +18,7 @@ use super::keep;
 use crate::domain;
 use crate::hypervisor::{Condition, DomainState, Error, ErrorKind, Event, Hypervisor, Pause, Result};
 use crate::root::Root;
-use api::launcher::{Migrate, MigrationMode, MigrationProgress};
+use api::launcher::{Migrate, MigrationMode};
 use monitor::{Monitor, Step};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -200,14 +200,9 @@ fn watch(
             let _ = hypervisor.abort_migration(name).inspect_err(|e| tracing::info!("{e}"));
             continue;
         }
-        let progress = match hypervisor.migration_progress(name) {
-            Ok(Some(progress)) => progress,
-            Ok(None) => continue,
-            Err(e) => {
-                tracing::info!("{e}");
-                MigrationProgress::default()
-            }
-        };
+        let found = hypervisor.migration_progress(name).inspect_err(|e| tracing::info!("{e}"));
+        // The limits count before there are numbers, too.
+        let progress = found.ok().flatten().unwrap_or_default();
         let step = monitor.step(began.elapsed(), &progress);
         // Its event may come before the call returns.
         control.lock().mode = monitor.mode();
@@ -229,7 +224,7 @@ fn watch(
         let mode = control.mode();
         if told.is_none_or(|(at, of)| of != mode || at.elapsed() >= TOLD) {
             told = Some((Instant::now(), mode));
-            tell(Event::Migrating { progress, mode: Some(mode) });
+            tell(Event::Migrating { progress, mode });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Callbacks of libvirt. They run on its event thread; a panic stops here and never unwinds into C.
 #![allow(unsafe_code)] // C callbacks: the bindings have none for the events of domains.
 
-use super::{from_libvirt, migration};
+use super::from_libvirt;
 use launcher::hypervisor::{Error, ErrorKind, Event, Result, Tell};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,7 +71,6 @@ const CALLBACKS: &[(sys::virDomainEventID, sys::virConnectDomainEventGenericCall
     (sys::VIR_DOMAIN_EVENT_ID_WATCHDOG, generic(watchdog as *const ())),
     (sys::VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON, generic(io_error as *const ())),
     (sys::VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, generic(agent as *const ())),
-    (sys::VIR_DOMAIN_EVENT_ID_JOB_COMPLETED, generic(job_completed as *const ())),
 ];
 
 const fn generic(f: *const ()) -> sys::virConnectDomainEventGenericCallback {
@@ -166,22 +165,6 @@ unsafe extern "C" fn agent(
     let here = state == sys::VIR_CONNECT_DOMAIN_EVENT_AGENT_LIFECYCLE_STATE_CONNECTED as c_int;
     // SAFETY: as above.
     unsafe { pass(domain, opaque, || Some(Event::Agent(here))) };
-}
-
-unsafe extern "C" fn job_completed(
-    _: sys::virConnectPtr,
-    domain: sys::virDomainPtr,
-    parameters: sys::virTypedParameterPtr,
-    count: c_int,
-    opaque: *mut c_void,
-) {
-    // SAFETY: as above; the parameters live for the time of the call.
-    unsafe {
-        pass(domain, opaque, || {
-            let progress = migration::progress_of(parameters, count)?;
-            Some(Event::Migrating { progress, mode: None })
-        });
-    }
 }
 
 unsafe extern "C" fn closed(_: sys::virConnectPtr, reason: c_int, opaque: *mut c_void) {

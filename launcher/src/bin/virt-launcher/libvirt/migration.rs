@@ -74,10 +74,7 @@ pub(super) fn progress(domain: &Domain, doing: &str) -> Result<Option<MigrationP
 ///
 /// # Safety
 /// There are `count` parameters, or none and no place.
-pub(super) unsafe fn progress_of(
-    parameters: *const sys::virTypedParameter,
-    count: c_int,
-) -> Option<MigrationProgress> {
+unsafe fn progress_of(parameters: *const sys::virTypedParameter, count: c_int) -> Option<MigrationProgress> {
     let count = usize::try_from(count).ok().filter(|_| !parameters.is_null())?;
     // SAFETY: as the caller says.
     let parameters = unsafe { std::slice::from_raw_parts(parameters, count) };
