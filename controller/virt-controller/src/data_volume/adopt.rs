@@ -23,7 +23,7 @@
 //! reserved for it, and is adopted too.
 //!
 //! **Guarantees.** A PVC with another controlling owner is never adopted, nor one that is written, or has yet
-//! to be ([`super::unfinished`]). A PVC that is not bound yet, and whose source is a snapshot or another PVC,
+//! to be ([`super::unfinished()`]). A PVC that is not bound yet, and whose source is a snapshot or another PVC,
 //! is not marked as filled: VMIs do not start on it if Kubernetes binds it to another volume. A DataVolume adopts a PVC once: a PVC that a user took away
 //! from a DataVolume that has succeeded or failed (`kubectl delete dv --cascade=orphan`) stays away. A PVC
 //! whose owner is deleted is deleted too. So a finalizer holds the DataVolume until it is known that it was
