@@ -51,7 +51,6 @@ pub(super) enum Outcome {
     /// A change of the media of a CD-ROM: the disk, and the location of its new media.
     Changed(Request, Result<(String, DiskLocation)>),
     /// Locations of the parts of a VM that was taken over.
-    /// Locations of the parts of a VM that was taken over.
     /// The devices are those that its guest writes to.
     Located(Option<Box<Host>>, Vec<WrittenDevice>),
     /// The end of a migration.
@@ -152,10 +151,8 @@ pub(super) fn go_on_with_start(
     fault: Option<Standing>,
 ) -> Outcome {
     let begin = || -> Result<Begun> {
-        let resolved = &known.sync.resolved;
-        let host = prepare(&known.machine, resolved, root, PrepareMode::TakeOver);
-        let (host, _) = host.map_err(|e| busy(&known.name, &e.chain()))?;
-        let devices = written_devices(&known.machine, resolved);
+        let host = host_of(known, root).map_err(|e| busy(&known.name, &e.chain()))?;
+        let devices = written_devices(&known.machine, &known.sync.resolved);
         let left = claims::complete(hypervisor, &known.name, qemu, devices);
         if !left.reasons.is_empty() {
             return Err(busy(&known.name, &left.reasons.join("; ")));
@@ -344,10 +341,14 @@ pub(super) fn find(hypervisor: &dyn Hypervisor, name: &str) -> Result<Option<Dom
 /// Locates the files and devices of a VM that an earlier launcher started. They are needed only for changes of
 /// media and links, and for claims, so a file that is missing does not end the guest.
 pub(super) fn locate(known: &CurrentVm, root: &Root) -> Outcome {
-    let found = prepare(&known.machine, &known.sync.resolved, root, PrepareMode::TakeOver);
     let devices = written_devices(&known.machine, &known.sync.resolved);
     // Why one is not found is told where it is sought again.
-    Outcome::Located(found.ok().map(|(host, _)| Box::new(host)), devices)
+    Outcome::Located(host_of(known, root).ok().map(Box::new), devices)
+}
+
+/// Locations of the parts of a VM that an earlier launcher has prepared.
+pub(super) fn host_of(known: &CurrentVm, root: &Root) -> crate::error::Result<Host> {
+    prepare(&known.machine, &known.sync.resolved, root, PrepareMode::TakeOver).map(|(host, _)| host)
 }
 
 /// The last line that QEMU wrote to its log, without its own name.

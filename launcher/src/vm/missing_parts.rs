@@ -10,10 +10,9 @@
 //! The thread is none of [`super::work::Work`]: a claim that another program has keeps no request waiting. The DHCP servers
 //! run in the loop, which starts them.
 
-use super::blocking_work::listen;
+use super::blocking_work::{host_of, listen};
 use super::claims::{self, WrittenDevice};
 use super::handle::CurrentVm;
-use super::prepare::{PrepareMode, prepare};
 use crate::console::Give;
 use crate::domain::host::Host;
 use crate::hypervisor::Hypervisor;
@@ -70,8 +69,8 @@ impl Seeker {
         let Seeker { hypervisor, known, root, lines, qemu } = self;
         let mut tried = Tried::default();
         if missing.host {
-            match prepare(&known.machine, &known.sync.resolved, root, PrepareMode::TakeOver) {
-                Ok((host, _)) => tried.host = Some(host),
+            match host_of(known, root) {
+                Ok(host) => tried.host = Some(host),
                 Err(e) => tried.reasons.push(e.chain()),
             }
         }
