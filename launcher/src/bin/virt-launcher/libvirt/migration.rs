@@ -1,9 +1,9 @@
 //! Migration of a domain: libvirt's flags and parameters, and its statistics of the job.
 #![allow(unsafe_code)] // The bindings abort no job, start no post-copy, and panic at parameters of a type that they do not expect.
 
-use super::from_libvirt;
+use super::virt_result;
 use api::launcher::{Migrate, MigrationProgress};
-use launcher::hypervisor::{Result, embed};
+use launcher::hypervisor::embed;
 use std::ffi::{CStr, c_int};
 use std::path::Path;
 use std::ptr;
@@ -11,11 +11,9 @@ use virt::domain::{Domain, MigrateParameters};
 use virt::sys;
 
 /// Migrates a running domain. Returns at the end.
-pub(super) fn migrate(domain: &Domain, order: &Migrate, disks: &[String], doing: &str) -> Result<()> {
+pub(super) fn migrate(domain: &Domain, order: &Migrate, disks: &[String]) -> virt_result<()> {
     let destination = format!("qemu+unix:///session?socket={}", embed::escaped(&order.sockets.libvirt));
-    domain
-        .migrate_to_uri3(Some(&destination), parameters(order, disks), flags(order, disks))
-        .map_err(|e| from_libvirt::error(doing, &e))
+    domain.migrate_to_uri3(Some(&destination), parameters(order, disks), flags(order, disks))
 }
 
 fn parameters(order: &Migrate, disks: &[String]) -> MigrateParameters {
@@ -56,12 +54,12 @@ fn flags(order: &Migrate, disks: &[String]) -> u32 {
 }
 
 /// Progress of the job; `None` while there is none, or no number of it.
-pub(super) fn progress(domain: &Domain, doing: &str) -> Result<Option<MigrationProgress>> {
+pub(super) fn progress(domain: &Domain) -> virt_result<Option<MigrationProgress>> {
     let (mut kind, mut count, mut parameters) = (0, 0, ptr::null_mut());
     // SAFETY: the domain is a live object of the bindings, and libvirt writes to three places of ours.
     let code =
         unsafe { sys::virDomainGetJobStats(domain.as_ptr(), &mut kind, &mut parameters, &mut count, 0) };
-    done(code, doing)?;
+    done(code)?;
     // SAFETY: libvirt has made that many parameters, and frees them here.
     unsafe {
         let progress = progress_of(parameters, count);
@@ -105,21 +103,21 @@ fn is_named(parameter: &sys::virTypedParameter, name: &CStr) -> bool {
 }
 
 /// Aborts the job of the domain.
-pub(super) fn abort(domain: &Domain, doing: &str) -> Result<()> {
+pub(super) fn abort(domain: &Domain) -> virt_result<()> {
     // SAFETY: the domain is a live object of the bindings.
-    done(unsafe { sys::virDomainAbortJob(domain.as_ptr()) }, doing)
+    done(unsafe { sys::virDomainAbortJob(domain.as_ptr()) })
 }
 
 /// Lets the guest go on at the target.
-pub(super) fn start_post_copy(domain: &Domain, doing: &str) -> Result<()> {
+pub(super) fn start_post_copy(domain: &Domain) -> virt_result<()> {
     // SAFETY: the domain is a live object of the bindings.
-    done(unsafe { sys::virDomainMigrateStartPostCopy(domain.as_ptr(), 0) }, doing)
+    done(unsafe { sys::virDomainMigrateStartPostCopy(domain.as_ptr(), 0) })
 }
 
-fn done(code: i32, doing: &str) -> Result<()> {
+fn done(code: i32) -> virt_result<()> {
     match code {
         0 => Ok(()),
-        _ => Err(from_libvirt::error(doing, &virt::error::Error::last_error())),
+        _ => Err(virt::error::Error::last_error()),
     }
 }
 

@@ -320,18 +320,15 @@ impl Hypervisor for Libvirt {
     }
 
     fn migrate(&self, name: &str, order: &Migrate, disks: &[String]) -> Result<()> {
-        let doing = format!("migrate {name}");
-        migration::migrate(&self.domain(name, &doing)?, order, disks, &doing)
+        self.on("migrate", name, |domain| migration::migrate(domain, order, disks))
     }
 
     fn migration_progress(&self, name: &str) -> Result<Option<MigrationProgress>> {
-        let doing = format!("read the progress of the migration of {name}");
-        migration::progress(&self.domain(name, &doing)?, &doing)
+        self.on("read the progress of the migration of", name, migration::progress)
     }
 
     fn abort_migration(&self, name: &str) -> Result<()> {
-        let doing = format!("abort the migration of {name}");
-        migration::abort(&self.domain(name, &doing)?, &doing)
+        self.on("abort the migration of", name, migration::abort)
     }
 
     fn limit_downtime(&self, name: &str, limit: Duration) -> Result<()> {
@@ -341,8 +338,7 @@ impl Hypervisor for Libvirt {
     }
 
     fn start_post_copy(&self, name: &str) -> Result<()> {
-        let doing = format!("start post-copy of {name}");
-        migration::start_post_copy(&self.domain(name, &doing)?, &doing)
+        self.on("start post-copy of", name, migration::start_post_copy)
     }
 
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {
