@@ -247,6 +247,10 @@ impl Driver {
     /// Starts the next request, and publishes the work in progress.
     fn go_on(&mut self) {
         self.end_without_start();
+        // A VM that is to end is not migrated further.
+        if self.queue.has_end() {
+            self.abort_migration();
+        }
         while self.work.is_none() {
             match self.queue.pop() {
                 Some(Next::Do(Request::Start)) => {
@@ -454,18 +458,14 @@ impl Driver {
             // The guest may not receive the request before its time is over.
             self.grace = Some(Grace::begin(None, seconds, Instant::now()));
         }
-        let (is_to_end, name) = (self.queue.is_to_end(grace), known.name.clone());
-        if self.migration_hangs(self.queue.has_end())
-            && is_to_end
-            && let Some(work) = &mut self.work
-        {
-            work.force(&self.parts.hypervisor, &name);
+        let Some(work) = &mut self.work else { return };
+        // A migration ends by its abort, if it can.
+        if self.queue.is_to_end(grace) && self.migration.as_deref().is_none_or(Control::hangs) {
+            work.force(&self.parts.hypervisor, &known.name);
         }
         // A migration takes its time.
-        let is_bounded = self.migration.is_none();
-        let Some(work) = self.work.as_mut() else { return };
         if let Some(late) = work.looked()
-            && is_bounded
+            && self.migration.is_none()
         {
             tracing::warn!("{late}");
             self.publisher.change(|state| state.message = Some(late));

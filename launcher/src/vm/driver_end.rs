@@ -21,7 +21,6 @@ impl Driver {
         if may_run && self.grace.is_none() && !self.queue.has_end() {
             let answer = self.queue.admit(Request::Shutdown { grace: None });
             tracing::info!("the launcher is to end, so its VM is shut down: {answer:?}");
-            self.abort_migration();
         }
     }
 
@@ -34,7 +33,6 @@ impl Driver {
         let seconds = grace.seconds();
         (self.grace, self.before.grace_over) = (Some(grace.over(Instant::now() + TICK)), Some(seconds));
         let answer = self.queue.admit(Request::Destroy);
-        self.abort_migration();
         tracing::info!("{seconds} s are over, the VM is forced off: {answer:?}");
     }
 }

@@ -10,7 +10,7 @@ use super::Driver;
 use crate::hypervisor::{Condition, DomainState, End};
 use crate::vm::keep;
 use crate::vm::life::Standing;
-use crate::vm::migration::{self, ABORT, Abort, Migrated, Place};
+use crate::vm::migration::{self, Abort, Migrated, Place};
 use crate::vm::queue::Mode;
 use crate::vm::work::Work;
 use api::launcher::{
@@ -86,16 +86,6 @@ impl Driver {
         let tell = move |event| drop(told.send(event));
         let migrate = move || migration::carry_out(&hypervisor, &known, &root, &order, &control, tell);
         self.work = Some(Work::begin("migrate".to_owned(), migrate));
-    }
-
-    /// True if the migration in progress has not ended for so long that the VM may be forced off beside it. A VM that
-    /// is to end is not migrated further.
-    pub(super) fn migration_hangs(&mut self, is_to_end: bool) -> bool {
-        let Some(control) = self.migration.clone() else { return true };
-        if is_to_end {
-            self.abort_migration();
-        }
-        matches!(control.aborted(), Some(Abort::Asked(since)) if since.elapsed() > ABORT)
     }
 
     pub(super) fn migration_progress(&self, progress: MigrationProgress, mode: MigrationMode) {

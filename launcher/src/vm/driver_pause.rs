@@ -31,15 +31,11 @@ impl Driver {
         if let Some(answer) = self.migration_request(&request) {
             return answer;
         }
-        let ends = matches!(request, Request::Shutdown { .. } | Request::Destroy);
         let was_under_pressure = self.disk_pressure.is_there();
         let answer = self.disk_pressure.admit(&mut self.queue, request);
         // A user has made the pause theirs.
         if was_under_pressure && !self.disk_pressure.is_there() && self.queue.mode() == Mode::Paused {
             self.saw_paused(Pause::Asked);
-        }
-        if ends && answer == Answer::Queued {
-            self.abort_migration();
         }
         answer
     }

@@ -29,7 +29,7 @@ const TICK: Duration = Duration::from_millis(400);
 /// Interval of telling it.
 const TOLD: Duration = Duration::from_secs(1);
 /// Time for a running migration to end after an abort. The VM is forced off beside one that does not.
-pub(super) const ABORT: Duration = Duration::from_secs(30);
+const ABORT: Duration = Duration::from_secs(30);
 
 /// A migration in progress: its driver, its monitor, and the call itself share it.
 #[derive(Debug, Default)]
@@ -66,6 +66,11 @@ impl Control {
     /// Cause of the abort, if there was one.
     pub(super) fn aborted(&self) -> Option<Abort> {
         self.lock().abort.clone()
+    }
+
+    /// True if the migration has not ended for so long after a request to abort it that the VM may be forced off beside it.
+    pub(super) fn hangs(&self) -> bool {
+        matches!(self.aborted(), Some(Abort::Asked(since)) if since.elapsed() > ABORT)
     }
 
     pub(super) fn mode(&self) -> MigrationMode {
