@@ -6,16 +6,20 @@ use api::launcher::{
     Answer, Life, Migrate, MigrationLimits, MigrationPhase, MigrationSockets, Request, State,
 };
 
+/// Limits with which the monitor pauses the guest after a second for each GiB, and aborts after two.
+fn paused_soon() -> MigrationLimits {
+    MigrationLimits { completion_seconds_per_gib: 1, allow_pause: true, ..MigrationLimits::default() }
+}
+
 fn order(id: &str) -> Request {
+    migration(id, MigrationLimits::default())
+}
+
+fn migration(id: &str, limits: MigrationLimits) -> Request {
     let socket = |name: &str| format!("/run/{name}").into();
     let sockets = MigrationSockets { libvirt: socket("l"), memory: socket("m"), disks: socket("d") };
     let copied_disks = vec!["root".to_owned()];
-    Request::Migrate(Box::new(Migrate {
-        id: id.into(),
-        sockets,
-        copied_disks,
-        limits: MigrationLimits::default(),
-    }))
+    Request::Migrate(Box::new(Migrate { id: id.into(), sockets, copied_disks, limits }))
 }
 
 fn phase(state: &State) -> Option<MigrationPhase> {
@@ -72,6 +76,19 @@ fn a_vm_that_has_migrated_is_not_started_again_by_any_launcher() {
         let state = scene.until(|_| true).await;
         assert_eq!((state.life, state.reason.as_deref()), (Life::Succeeded, Some("Migrated")));
         assert_eq!(calls(&scene.fake), 1);
+    });
+}
+
+#[test]
+fn a_vm_that_libvirt_says_has_left_is_not_started_without_a_record_of_its_migration() {
+    play(async {
+        let Scene { fake, handle, folder } = Scene::running().await;
+        drop(handle);
+        fake.happen(NAME, &Event::Ended(End::Left));
+        let scene = Scene { handle: begin(folder.path(), &fake), fake, folder };
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Succeeded, Some("Migrated")));
+        assert!(denied(scene.ask(Request::Start).await).contains("migrated away"));
     });
 }
 
@@ -202,13 +219,7 @@ fn a_guest_that_the_monitor_paused_is_resumed_where_it_stays() {
     play(async {
         let scene = Scene::running().await;
         scene.fake.hang("migrate");
-        let Request::Migrate(mut order) = order("a") else { panic!() };
-        order.limits = MigrationLimits {
-            completion_seconds_per_gib: 1,
-            allow_pause: true,
-            ..MigrationLimits::default()
-        };
-        assert_eq!(scene.ask(Request::Migrate(order)).await, Answer::Queued);
+        assert_eq!(scene.ask(migration("a", paused_soon())).await, Answer::Queued);
         let state = scene.until(|state| state.life == Life::Paused).await;
         assert_eq!(state.reason.as_deref(), Some("PausedByMigrationMonitor"));
         // Twice the time is over, and the monitor aborts.
