@@ -36,7 +36,7 @@ use crate::hypervisor::{Condition, DomainState, End, Event, Hypervisor, Pause};
 use crate::net;
 use crate::root::Root;
 use crate::selinux;
-use api::launcher::{Answer, Denial, DenialReason, Life, MIGRATED, Request, State, Sync};
+use api::launcher::{Answer, Denial, DenialReason, Life, Request, State, Sync};
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -493,9 +493,6 @@ impl Driver {
             Event::Paused(Pause::Asked | Pause::Passing) if self.passing => {}
             // The last moment of a migration. Its result follows.
             Event::Paused(Pause::Passing) if self.migration.is_some() && !self.is_paused_by_migration() => {}
-            Event::Ended(End::Left) => {
-                self.has_moved(MIGRATED, "the VM runs at the target of its migration".into());
-            }
             Event::Migrating { progress, mode } => self.migration_progress(progress, mode),
             Event::Paused(pause) => self.saw_paused(pause),
             Event::Panicked => self.before.panicked = true,
@@ -537,14 +534,20 @@ impl Driver {
         {
             self.before.last_words = blocking_work::last_words(&self.parts.root, &known.name);
         }
+        // The guest of a VM that left runs elsewhere.
+        let mode = if end == End::Left { Mode::Moved } else { Mode::Ended };
+        self.over(&life::ended(end, &self.before), mode);
+    }
+
+    /// The VM does not run here any more, or must not.
+    fn over(&mut self, standing: &Standing, mode: Mode) {
         (self.grace, self.tick, self.search) = (None, None, None);
-        self.stands(&life::ended(end, &self.before));
+        self.stands(standing);
         self.publisher.change(|state| {
             (state.qemu_pid, state.qemu_started, state.agent, state.credentials) = (None, None, false, None);
-            state.frozen = false;
-            state.grace = None;
+            (state.frozen, state.grace) = (false, None);
         });
-        self.mode(Mode::Ended);
+        self.mode(mode);
     }
 
     fn stands(&self, standing: &Standing) {

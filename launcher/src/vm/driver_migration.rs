@@ -135,7 +135,7 @@ impl Driver {
             (migration.phase, migration.message, migration.ended) = (phase, message, Some(now));
         });
         match place {
-            Place::Target => self.has_moved(MIGRATED, "the VM runs at the target of its migration".into()),
+            Place::Target => self.ended(End::Left),
             Place::Source => {
                 keep::no_migration(&self.parts.root);
                 match ended.seen {
@@ -143,21 +143,13 @@ impl Driver {
                     _ => {}
                 }
             }
-            Place::Unknown => self.has_moved(MIGRATION_UNKNOWN, UNKNOWN.into()),
+            Place::Unknown => self.may_have_moved(),
         }
     }
 
-    /// The VM does not run here any more, or must not.
-    pub(super) fn has_moved(&mut self, reason: &'static str, message: String) {
-        (self.grace, self.tick) = (None, None);
-        self.search = None;
-        let life = if reason == MIGRATED { Life::Succeeded } else { Life::Failed };
-        self.stands(&Standing { life, reason, message });
-        self.publisher.change(|state| {
-            (state.qemu_pid, state.qemu_started, state.agent, state.credentials) = (None, None, false, None);
-            (state.frozen, state.grace) = (false, None);
-        });
-        self.mode(Mode::Moved);
+    /// The VM may run at the target.
+    fn may_have_moved(&mut self) {
+        self.over(&Standing::failed(MIGRATION_UNKNOWN, UNKNOWN.into()), Mode::Moved);
     }
 
     /// Decides what a new launcher does with a VM whose migration the last one began. True if it does not run here.
@@ -189,7 +181,7 @@ impl Driver {
                 return false;
             }
             MigrationPhase::Succeeded => self.mode(Mode::Moved),
-            _ => self.has_moved(MIGRATION_UNKNOWN, UNKNOWN.into()),
+            _ => self.may_have_moved(),
         }
         true
     }

@@ -201,13 +201,7 @@ fn a_vm_that_its_user_has_paused_stays_paused_where_its_migration_fails() {
         assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
         scene.until(|state| state.life == Life::Paused && state.doing.is_none()).await;
         scene.fake.hang("migrate");
-        let Request::Migrate(mut order) = order("a") else { panic!() };
-        order.limits = MigrationLimits {
-            completion_seconds_per_gib: 1,
-            allow_pause: true,
-            ..MigrationLimits::default()
-        };
-        assert_eq!(scene.ask(Request::Migrate(order)).await, Answer::Queued);
+        assert_eq!(scene.ask(migration("a", paused_soon())).await, Answer::Queued);
         let state = scene.until(has_ended).await;
         assert_eq!((state.life, phase(&state)), (Life::Paused, Some(MigrationPhase::Failed)));
         assert_eq!(scene.fake.condition(NAME), Some(Condition::Paused(Pause::Asked)));
