@@ -18,6 +18,8 @@ pub enum ErrorKind {
     Exists,
     /// The object does not exist.
     Gone,
+    /// The server has forgotten the version that was asked for: list again.
+    Expired,
     /// The server refuses the request: the same request would fail again.
     Refused,
     /// The server could not be reached or could not answer: retry.
@@ -28,7 +30,7 @@ pub enum ErrorKind {
 
 impl error_core::ErrorKind for ErrorKind {
     fn may_retry(self) -> bool {
-        matches!(self, ErrorKind::Conflict | ErrorKind::Unreachable)
+        matches!(self, ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unreachable)
     }
 }
 
@@ -54,7 +56,8 @@ impl Error {
             kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
                 (409, "AlreadyExists") => ErrorKind::Exists,
                 (409, _) => ErrorKind::Conflict,
-                (404 | 410, _) => ErrorKind::Gone,
+                (404, _) => ErrorKind::Gone,
+                (410, _) => ErrorKind::Expired,
                 (429, _) | (500.., _) => ErrorKind::Unreachable,
                 _ => ErrorKind::Refused,
             },

@@ -93,7 +93,7 @@ pub async fn follow_history(
             }
             Ok(None) => return,
             Err(error) => {
-                if error.kind() == ErrorKind::Gone {
+                if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Expired) {
                     tracing::debug!("{}", error.chain());
                 } else {
                     tracing::warn!("{}", error.chain());
@@ -130,15 +130,15 @@ impl Follower {
         let kind = self.which.kind;
         let known = self.history.newest(kind);
         let (version, objects) = match list(&self.client, &self.which).await {
-            // The server does not know the kind (yet), so there are no objects. It may be installed at any
-            // time.
-            Err(error) if error.kind() == ErrorKind::Gone => {
+            Ok(Listing::Whole { version, objects }) => (version, objects),
+            // There are no objects. The kind may be installed at any time.
+            Ok(Listing::NotServed(error)) => {
                 if self.to.send(list_message(&self.which, Vec::new())).await.is_err() {
                     return Ok(None);
                 }
                 return Err(error);
             }
-            listed => listed?,
+            Err(error) => return Err(error),
         };
         self.is_doubted = false;
         if let Some(why) = self.trail.record_list(kind, &version, &objects, known) {
@@ -165,8 +165,16 @@ impl Follower {
     }
 }
 
-/// All objects, and the version of the list.
-async fn list(client: &kube::Client, which: &WatchTarget) -> Result<(String, Vec<Value>)> {
+/// Result of a list that was not broken off.
+enum Listing {
+    /// All objects, and the version of the list.
+    Whole { version: String, objects: Vec<Value> },
+    /// The server does not know the kind (yet).
+    NotServed(Error),
+}
+
+/// Lists all objects. A list that breaks off behind its first page, for whichever reason, says nothing about any object.
+async fn list(client: &kube::Client, which: &WatchTarget) -> Result<Listing> {
     let mut objects = Vec::new();
     let mut next = String::new();
     let (mut page, mut form) = (PAGE, JSON);
@@ -174,7 +182,13 @@ async fn list(client: &kube::Client, which: &WatchTarget) -> Result<(String, Vec
         let path = which.path(&format!("limit={page}&continue={}", escaped(&next)));
         let all = Key::new(which.kind, which.namespace.clone(), "(all)");
         let request = Request::get(&path).header(http::header::ACCEPT, form);
-        let mut answer = match ask(client, "list", &all, request, None, LISTING).await? {
+        let answer = match ask(client, "list", &all, request, None, LISTING).await {
+            Err(error) if error.kind() == ErrorKind::Gone && next.is_empty() => {
+                return Ok(Listing::NotServed(error));
+            }
+            answer => answer?,
+        };
+        let mut answer = match answer {
             Some(answer) => answer,
             None if page > 1 => {
                 page = (page / 8).max(1);
@@ -213,7 +227,7 @@ async fn list(client: &kube::Client, which: &WatchTarget) -> Result<(String, Vec
             break text("resourceVersion");
         }
     };
-    Ok((version, objects))
+    Ok(Listing::Whole { version, objects })
 }
 
 /// Marks an object that was requested as metadata only.
@@ -304,7 +318,7 @@ fn watch_error(doing: &str, which: &WatchTarget, error: kube::Error) -> Error {
 fn disordered(which: &WatchTarget) -> Error {
     let what =
         format!("cannot watch {}: the API server sent an older version after a newer one", which.kind.name());
-    Error::new(ErrorKind::Gone, what)
+    Error::new(ErrorKind::Expired, what)
 }
 
 fn silence_error(doing: &str, which: &WatchTarget) -> Error {
@@ -325,6 +339,13 @@ mod tests {
         objects.into_iter().for_each(|object| server.put_object(Kind::DataSource, object));
         let stored = server.objects().into_iter().map(|(_, object)| object).collect();
         (server, stored)
+    }
+
+    async fn whole_list(server: &ApiServer) -> (String, Vec<Value>) {
+        match list(&server.client(), &WatchTarget::all(Kind::DataSource, None)).await.unwrap() {
+            Listing::Whole { version, objects } => (version, objects),
+            Listing::NotServed(e) => panic!("{}", e.chain()),
+        }
     }
 
     fn object(name: &str, spec: &Value) -> Value {
@@ -356,8 +377,7 @@ mod tests {
         let long = json!("x".repeat(17 << 20));
         let (server, all) =
             server_with([object("a", &Value::Null), object("b", &long), object("c", &Value::Null)]);
-        let (version, listed) =
-            list(&server.client(), &WatchTarget::all(Kind::DataSource, None)).await.unwrap();
+        let (version, listed) = whole_list(&server).await;
         assert_eq!(version, "3");
         assert_eq!(listed, [all[0].clone(), named(&all[1]), all[2].clone()]);
         assert_eq!(server.count(), 8, "of 500, 62, 7, 1, 2, 1, of the metadata of 1, and of 2");
@@ -367,8 +387,7 @@ mod tests {
     async fn pages_grow_again_behind_long_objects() {
         let spec = |number| if number < 64 { json!("x".repeat(300 << 10)) } else { Value::Null };
         let (server, _) = server_with((0..504).map(|number| object(&format!("a{number:03}"), &spec(number))));
-        let (version, listed) =
-            list(&server.client(), &WatchTarget::all(Kind::DataSource, None)).await.unwrap();
+        let (version, listed) = whole_list(&server).await;
         assert_eq!(version, "504");
         assert_eq!(
             (listed.len(), server.count()),
@@ -454,6 +473,36 @@ mod tests {
                 _ => {}
             }
         }
+    }
+
+    /// The first list of 501 VMs that is told, where the server has refused this request once.
+    async fn first_list(request: &str, code: u16) -> Vec<Value> {
+        let server = ApiServer::default();
+        for number in 0..501 {
+            server.put_object(Kind::VirtualMachine, vm(&format!("a{number:03}"), "Always"));
+        }
+        let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "Expired"});
+        server.answers(request, code, status.to_string());
+        let (to, mut seen) = mpsc::channel(16);
+        tokio::spawn(follow(server.client(), WatchTarget::all(Kind::VirtualMachine, None), to));
+        while !server.asked().iter().any(|asked| asked.line == request) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        server.forgets(request);
+        match next(&mut seen).await {
+            WatchMessage::Listed(_, objects) => objects,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// virt-controller would take VMs that run for VMs that are gone.
+    #[tokio::test]
+    async fn a_list_that_breaks_off_is_begun_again_and_not_told() {
+        let page = |next: &str| format!("GET /apis/kubevirt.io/v1/virtualmachines?limit=500&continue={next}");
+        for (next, code) in [("500", 404), ("500", 410), ("", 410)] {
+            assert_eq!(first_list(&page(next), code).await.len(), 501, "{code} of the page '{next}'");
+        }
+        assert_eq!(first_list(&page(""), 404).await.len(), 0, "the server does not know the kind");
     }
 
     #[test]

@@ -213,6 +213,7 @@ impl ControlLoop {
                     if let Some(key) = key_of(kind, &object) {
                         lost.remove(&key);
                         self.missing.remove(uid_of(&object));
+                        self.removed.remove(uid_of(&object));
                         self.store(&key, object, now);
                     }
                 }
@@ -225,6 +226,7 @@ impl ControlLoop {
                 match found {
                     Some(object) => {
                         self.missing.remove(uid_of(&object));
+                        self.removed.remove(uid_of(&object));
                         self.store(&key, object, now);
                     }
                     None => self.remove_unlisted(&key),
