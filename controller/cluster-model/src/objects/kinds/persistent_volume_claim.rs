@@ -156,7 +156,8 @@ impl PersistentVolumeClaim {
         is_claim.then_some(named.name.as_str())
     }
 
-    /// Namespace and name of the PVC that this one is a clone of, by its annotation.
+    /// Namespace and name of the PVC that this one is a clone of, by its annotation: for a DataSource, where it led when the PVC
+    /// was made.
     pub fn clone_source(&self) -> Option<(&str, &str)> {
         names::namespaced(self.meta.annotations.get(CLONE_REQUEST)?)
     }

@@ -25,7 +25,7 @@
 //! webhooks would keep a forged token. So its creation time says since when virt-api was asked.
 
 use super::super::request::Request;
-use super::{Stop, source};
+use super::Stop;
 use crate::data_source;
 use api::data_volume::DataVolume;
 use cluster_model::clones::{CLONE_TOKEN, RIGHT};
@@ -147,7 +147,7 @@ pub(crate) fn far_clone<'a>(
     let own = volume.metadata.namespace.as_deref()?;
     let request = Request::of_volume(world, volume, now);
     let claim = request.own_claim()?;
-    let (namespace, name) = source::recorded_source(claim).filter(|(namespace, _)| *namespace != own)?;
+    let (namespace, name) = claim.clone_source().filter(|(namespace, _)| *namespace != own)?;
     check_permission(&request, namespace, name).ok()?;
     Some(FarClone { request, namespace, name })
 }

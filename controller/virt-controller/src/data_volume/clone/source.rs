@@ -160,7 +160,7 @@ fn permitted_source<'a>(
 fn far_message(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Option<String> {
     let (home, source) = far_source(request)?;
     let (group, plural, part) = clones::RIGHT;
-    claim.and_then(recorded_source).is_none().then(|| {
+    claim.and_then(PersistentVolumeClaim::clone_source).is_none().then(|| {
         format!(
             "DataSource {home}/{source} is not ready, or the author of this DataVolume may not clone the PVC that it \
              points to: when it is ready, let a user who may create {plural}/{part} ({group}) in the namespace of \
@@ -185,7 +185,7 @@ fn source_in_spec(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) 
             (None, None) => Stop::never(NOT_SERVED, "spec.source names no PVC"),
         };
     }
-    if let Some((namespace, name)) = claim.and_then(recorded_source) {
+    if let Some((namespace, name)) = claim.and_then(PersistentVolumeClaim::clone_source) {
         return Ok(NamedSource::Claim(namespace.to_owned(), name.to_owned()));
     }
     let Some(named) = &spec.source_ref else {
@@ -218,7 +218,7 @@ fn source_in_spec(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) 
 /// again. Not for a clone by the storage, which cannot change its source.
 fn is_left(request: &Request<'_>, target: &PersistentVolumeClaim) -> bool {
     let refers = request.volume.spec.source_ref.is_some() && request.volume.spec.source.is_none();
-    let Some((namespace, name)) = recorded_source(target).filter(|_| refers) else { return false };
+    let Some((namespace, name)) = target.clone_source().filter(|_| refers) else { return false };
     matches!(method::of_claim(target), CloneMethod::Copy(_))
         && source(request, namespace, name, Some(target)).is_none()
         && !has_copied(request, target)
@@ -322,9 +322,4 @@ fn is_served(request: &Request<'_>, claim: &PersistentVolumeClaim, namespace: &s
     let pod = request.world.pods.get(namespace, &names::cloner(uid));
     let source = request.world.pvcs.get(namespace, name);
     pod.zip(source).is_some_and(|(pod, source)| super::serve::is_source_pod(pod, source, claim))
-}
-
-/// The source in the annotation of the PVC, where the DataSource led when the PVC was made.
-pub(super) fn recorded_source(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
-    claim.clone_source()
 }
