@@ -18,7 +18,7 @@ use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use api::wire::{self, Wire as _};
 use cluster_model::conditions::status_of;
 use cluster_model::metadata::{FENCING, RESERVED, SCALE_IN};
-use cluster_model::objects::{Attempt, Key, Kind, Plain, StoredObject as _, World, key, owner};
+use cluster_model::objects::{Key, Kind, Plain, StoredObject as _, World, key, owner};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -63,13 +63,14 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         rules.keep(&alive, &mut changes);
     }
     if !paused && stays {
-        let (mut held, mut gone) = (0, 0);
+        // Failures that keep their place, and ends that are deleted.
+        let (mut early, mut gone) = (0, 0);
         for vmi in
             ours.iter().filter(|vmi| phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none())
         {
-            match held_until(vmi).filter(|until| *until > now) {
+            match keeps_place_until(vmi).filter(|until| *until > now) {
                 Some(until) => {
-                    held += 1;
+                    early += 1;
                     plan.look_again(until);
                 }
                 // The others with the next look.
@@ -96,7 +97,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                 world.vmis.in_namespace(namespace).filter_map(|vmi| vmi.metadata.name.as_deref()).collect();
             let free =
                 (0..).map(|number| format!("{name}-{number}")).filter(|name| !taken.contains(name.as_str()));
-            for name in free.take(wanted.saturating_sub(count + held).min(AT_ONCE)) {
+            for name in free.take(wanted.saturating_sub(count + early).min(AT_ONCE)) {
                 let object = vmi(set, &name);
                 plan.create(Key::new(Kind::VirtualMachineInstance, namespace, &name), object);
                 plan.record_event(
@@ -123,10 +124,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     condition(
         status,
         replica_set::ConditionType::ReplicaFailure,
-        failed.map(|failed| match failed.about {
-            Attempt::ScaleIn => (scale_in::REASON, failed.message.as_str()),
-            _ => ("FailedCreate", failed.message.as_str()),
-        }),
+        failed.map(|failed| (scale_in::reason(failed, "FailedCreate"), failed.message.as_str())),
         now,
     );
     let steps = std::mem::take(&mut plan.steps);
@@ -151,8 +149,8 @@ fn release_vmi(vmi: &VirtualMachineInstance, uid: &str, plan: &mut Plan) {
     plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &free.write(), false);
 }
 
-/// Until when a VMI that failed keeps its place.
-fn held_until(vmi: &VirtualMachineInstance) -> Option<Timestamp> {
+/// Time until which a VMI that failed keeps its place.
+fn keeps_place_until(vmi: &VirtualMachineInstance) -> Option<Timestamp> {
     if phase(vmi) != Phase::Failed {
         return None;
     }

@@ -30,6 +30,11 @@ use serde_json::json;
 /// Reason of the condition about a change of a VM or VMI that the API server refuses.
 pub(crate) const REASON: &str = "FailedScaleIn";
 
+/// Reason of the condition about a refused step: [`REASON`] for a change, `create` for a creation.
+pub(crate) fn reason(refused: &Failure, create: &'static str) -> &'static str {
+    if refused.about == Attempt::ScaleIn { REASON } else { create }
+}
+
 /// Time of the next try, while a refused change of a VM or VMI waits for it.
 pub(crate) fn held_until(failed: Option<&Failure>, now: Timestamp) -> Option<Timestamp> {
     let refused = failed.filter(|failed| failed.about == Attempt::ScaleIn);

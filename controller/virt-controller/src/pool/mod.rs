@@ -12,14 +12,15 @@
 //! **Guarantees.** A VM is named after a free number: with an old picture the same name is made again, and the server says that
 //! it is there. A VM that is being deleted keeps its place until it is gone. `maxUnavailable` counts VMIs as they are, so that a
 //! VMI that was just deleted counts. A VM is deleted only if it has not changed since the decision: one that its user has
-//! just taken out is kept. The number is counted at the API server, and the choice is in the VM before it is deleted (`scale_in`). The
-//! answer to a deletion is in the World before the next decision, and the server is asked about a deletion whose answer was lost, so that
-//! no other VM is chosen in its place. A pool that is paused makes, updates and deletes nothing; which VMs are its own it decides as
-//! ever, as upstream's does: one that the selector does not take is let go. A pool whose spec cannot be done says so and does
-//! nothing. A ControllerRevision is deleted only where it is the pool's own.
+//! just taken out is kept. The number is counted at the API server, and the choice is in the VM before it is deleted
+//! (`scale_in`). The answer to a deletion is in the World before the next decision, and the server is asked about a deletion
+//! whose answer was lost, so that no other VM is chosen in its place. A pool that is paused makes, updates and deletes nothing;
+//! which VMs are its own it decides as ever, as upstream's does: one that the selector does not take is let go. A pool whose
+//! spec cannot be done says so and does nothing. A ControllerRevision is deleted only where it is the pool's own.
 //! **Assumptions.** Its VMs are those that it owns; one that merely has the labels is left alone.
-//! **Caveats.** That the pool has not changed is asked once, before the first of up to `AT_ONCE` deletions: a larger `replicas`, or a
-//! pause, in the second after that keeps none of them. The next plan makes the number right. The ControllerRevisions are for people: no decision reads them. One whose deletion fails stays until the pool goes.
+//! **Caveats.** That the pool has not changed is asked once, before the first of up to `AT_ONCE` deletions: a larger
+//! `replicas`, or a pause, in the second after that keeps none of them. The next plan makes the number right. The
+//! ControllerRevisions are for people: no decision reads them. One whose deletion fails stays until the pool goes.
 
 mod autohealing;
 mod metadata;
@@ -39,7 +40,7 @@ use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
 use cluster_model::conditions::status_of;
 use cluster_model::objects::{
-    Attempt, Failure, Key, Kind, LauncherPods, Plain, StoredObject as _, World, claims_of, key,
+    Failure, Key, Kind, LauncherPods, Plain, StoredObject as _, World, claims_of, key,
 };
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
@@ -94,10 +95,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             }
         }
     }
-    let refused = failed.map(|failed| match failed.about {
-        Attempt::ScaleIn => (scale_in::REASON, failed.message.clone()),
-        _ => ("FailedScaleOut", failed.message.clone()),
-    });
+    let refused = failed.map(|failed| (scale_in::reason(failed, "FailedScaleOut"), failed.message.clone()));
     let trouble = refused.or(trouble);
     write_status(object, &ours, paused, trouble, now, &mut plan);
     plan
