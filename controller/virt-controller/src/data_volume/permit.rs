@@ -41,7 +41,7 @@ fn needs_permit(target: &Target<'_, '_>, pod: &Pod) -> bool {
     is_asked && !pod.has_permit() && !pod.is_going() && !pod.has_ended()
 }
 
-/// Message about the user of the PVC, for which nothing is written to it; `None` where there is none.
+/// Reason why the pod must not write to the PVC: another VM or pod uses it. `None` if none does.
 fn why_refused(target: &Target<'_, '_>) -> Option<String> {
     let Target { request, claim, .. } = *target;
     if let Some(vmi) = users::user(request.world, claim) {

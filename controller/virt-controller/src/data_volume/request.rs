@@ -54,7 +54,7 @@ pub(super) fn requests<'a>(
         let volume = populator::volume_of_prime(world, claim)?;
         Some(Request::of_claim(world, claim, volume, Work::Import, now))
     });
-    // Anybody may annotate a PVC as the target of an upload: one that has another source has one request.
+    // Any user may annotate a PVC as the target of an upload. The annotation does not count where the PVC has another source.
     let uploaded = claim
         .filter(|claim| populated.is_none() && claim.is_upload_target() && !is_adopted(claim))
         .map(|claim| Request::of_claim(world, claim, standalone_claim::uploaded(claim), Work::Upload, now));
