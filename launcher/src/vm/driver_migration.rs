@@ -10,7 +10,7 @@ use super::Driver;
 use crate::hypervisor::{Condition, DomainState, End};
 use crate::vm::keep;
 use crate::vm::life::Standing;
-use crate::vm::migration::{self, Abort, Migrated, Place};
+use crate::vm::migration::{self, Abort, Migrated, VmLocation};
 use crate::vm::queue::Mode;
 use crate::vm::work::Work;
 use api::launcher::{
@@ -108,18 +108,18 @@ impl Driver {
         let control = self.migration.take();
         let aborted = control.and_then(|control| control.aborted());
         let place = match self.queue.mode() {
-            Mode::Moved => Place::Target,
+            Mode::Moved => VmLocation::Target,
             // Its guest ended here, or it was forced off; behind post-copy it may run at the target.
-            Mode::Ended if ended.mode != MigrationMode::PostCopy => Place::Source,
-            Mode::Ended => Place::Unknown,
-            _ => ended.place(),
+            Mode::Ended if ended.mode != MigrationMode::PostCopy => VmLocation::Source,
+            Mode::Ended => VmLocation::Unknown,
+            _ => ended.location(),
         };
         let now = self.now();
         let phase = match (place, &aborted) {
-            (Place::Target, _) => MigrationPhase::Succeeded,
-            (Place::Unknown, _) => MigrationPhase::Unknown,
-            (Place::Source, Some(Abort::Asked(_))) => MigrationPhase::Aborted,
-            (Place::Source, _) => MigrationPhase::Failed,
+            (VmLocation::Target, _) => MigrationPhase::Succeeded,
+            (VmLocation::Unknown, _) => MigrationPhase::Unknown,
+            (VmLocation::Source, Some(Abort::Asked(_))) => MigrationPhase::Aborted,
+            (VmLocation::Source, _) => MigrationPhase::Failed,
         };
         let error = ended.result.err().map(|e| e.to_string());
         let message = match (phase, aborted) {
@@ -135,15 +135,15 @@ impl Driver {
             (migration.phase, migration.message, migration.ended) = (phase, message, Some(now));
         });
         match place {
-            Place::Target => self.ended(End::Left),
-            Place::Source => {
+            VmLocation::Target => self.ended(End::Left),
+            VmLocation::Source => {
                 keep::no_migration(&self.parts.root);
                 match ended.seen {
                     Ok(seen) if !self.queue.mode().is_over() => self.saw(&seen),
                     _ => {}
                 }
             }
-            Place::Unknown => self.may_have_moved(),
+            VmLocation::Unknown => self.may_have_moved(),
         }
     }
 

@@ -114,9 +114,9 @@ pub(super) struct Migrated {
     pub(super) seen: Result<DomainState>,
 }
 
-/// Place of the VM after a migration.
+/// Location of a VM after its migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum VmLocation {
     Target,
     Source,
     /// libvirt paused it here, and has not heard whether it runs at the target.
@@ -124,21 +124,21 @@ pub(super) enum Place {
 }
 
 impl Migrated {
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn location(&self) -> VmLocation {
         match (&self.result, &self.seen) {
             (_, Ok(seen)) => match seen.condition {
-                Condition::Off(crate::hypervisor::End::Left) => Place::Target,
+                Condition::Off(crate::hypervisor::End::Left) => VmLocation::Target,
                 // Its guest may run at the target.
-                Condition::Off(_) if self.mode == MigrationMode::PostCopy => Place::Unknown,
+                Condition::Off(_) if self.mode == MigrationMode::PostCopy => VmLocation::Unknown,
                 // It was ended here, by a request or by its guest.
-                Condition::Off(_) | Condition::Ending => Place::Source,
-                Condition::Paused(Pause::Passing) => Place::Unknown,
-                Condition::Running | Condition::Paused(_) if self.result.is_err() => Place::Source,
-                Condition::Running | Condition::Paused(_) => Place::Unknown,
+                Condition::Off(_) | Condition::Ending => VmLocation::Source,
+                Condition::Paused(Pause::Passing) => VmLocation::Unknown,
+                Condition::Running | Condition::Paused(_) if self.result.is_err() => VmLocation::Source,
+                Condition::Running | Condition::Paused(_) => VmLocation::Unknown,
             },
             // The source forgets a domain that has gone.
-            (Ok(()), Err(e)) if e.kind() == ErrorKind::NotFound => Place::Target,
-            (_, Err(_)) => Place::Unknown,
+            (Ok(()), Err(e)) if e.kind() == ErrorKind::NotFound => VmLocation::Target,
+            (_, Err(_)) => VmLocation::Unknown,
         }
     }
 }
