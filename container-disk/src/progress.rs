@@ -15,7 +15,7 @@ pub struct Progress {
     pub total: AtomicU64,
     /// Bytes that are transferred or existed already.
     pub done: AtomicU64,
-    /// Those of them that existed already.
+    /// Bytes among the `done` ones that existed already.
     pub there: AtomicU64,
 }
 

@@ -196,7 +196,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// One attempt. `there` is set to the bytes of the blob that the sink had, `done` to the position reached.
+    /// One attempt to copy the blob. Sets `there` to the bytes that the sink had, and `done` to the position reached.
     fn once(
         &self,
         blob: &dyn Blob,
