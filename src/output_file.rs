@@ -22,9 +22,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The way to a target.
+/// The kind of a target.
 #[derive(Debug, PartialEq, Eq)]
-enum Way {
+enum TargetKind {
     /// A file that is replaced, or made.
     File(PathBuf),
     /// Standard output.
@@ -35,10 +35,10 @@ enum Way {
 
 /// Writes a small file. A regular one is written whole or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    match way(path, io::stdout())? {
-        Way::Output => ui::raw(bytes),
-        Way::Stream => write_stream(path, bytes),
-        Way::File(file) => {
+    match target_kind(path, io::stdout())? {
+        TargetKind::Output => ui::raw(bytes),
+        TargetKind::Stream => write_stream(path, bytes),
+        TargetKind::File(file) => {
             if file != path {
                 ui::say(&format!("coracle: {} is a link: {} is written", path.display(), file.display()));
             }
@@ -49,7 +49,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Refuses what [`write()`] would refuse, before the work whose result is written there. Nothing is written.
 pub(crate) fn check(path: &Path) -> Result<()> {
-    let Way::File(file) = way(path, io::stdout())? else { return Ok(()) };
+    let TargetKind::File(file) = target_kind(path, io::stdout())? else { return Ok(()) };
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -92,9 +92,9 @@ pub(crate) fn write_with(file: &Path, size: u64, fill: impl FnOnce(&FileTarget) 
     Ok(())
 }
 
-fn way(path: &Path, output: impl AsFd) -> Result<Way> {
+fn target_kind(path: &Path, output: impl AsFd) -> Result<TargetKind> {
     if path.as_os_str() == "-" {
-        return Ok(Way::Output);
+        return Ok(TargetKind::Output);
     }
     let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
     let facts = match fs::metadata(path) {
@@ -104,7 +104,7 @@ fn way(path: &Path, output: impl AsFd) -> Result<Way> {
                 Error::new(ErrorKind::NotFound, what).with_hint("name the file itself, or remove the link")
             );
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Way::File(path.to_owned())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(TargetKind::File(path.to_owned())),
         facts => facts.map_err(cannot)?,
     };
     let kind = facts.file_type();
@@ -113,21 +113,21 @@ fn way(path: &Path, output: impl AsFd) -> Result<Way> {
         return refused("a block device, whose data would be lost; name a file");
     }
     if is_same(&facts, output) {
-        return Ok(Way::Output);
+        return Ok(TargetKind::Output);
     }
     if kind.is_file() && path.is_symlink() {
         let file = fs::canonicalize(path).map_err(cannot)?;
         let found = fs::metadata(&file).map_err(cannot)?;
         return match (found.dev(), found.ino()) == (facts.dev(), facts.ino()) {
-            true => Ok(Way::File(file)),
+            true => Ok(TargetKind::File(file)),
             false => Err(replaced(path)),
         };
     }
     if kind.is_file() {
-        return Ok(Way::File(path.to_owned()));
+        return Ok(TargetKind::File(path.to_owned()));
     }
     if is_stream(&facts) {
-        return Ok(Way::Stream);
+        return Ok(TargetKind::Stream);
     }
     refused(if kind.is_dir() { "a folder; name a file in it" } else { "a socket; name a file" })
 }
@@ -162,8 +162,8 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     /// No test writes to the standard output of all tests.
-    fn way_of(path: &Path) -> Result<Way> {
-        way(path, File::open("/dev/zero").unwrap())
+    fn kind_of(path: &Path) -> Result<TargetKind> {
+        target_kind(path, File::open("/dev/zero").unwrap())
     }
 
     fn pipe(path: &Path) {
@@ -197,10 +197,10 @@ mod tests {
         let output = File::create(at("out")).unwrap();
         symlink(at("out"), at("link")).unwrap();
         for path in [Path::new("-"), &at("out"), &at("link")] {
-            assert_eq!(way(path, &output).unwrap(), Way::Output, "{}", path.display());
+            assert_eq!(target_kind(path, &output).unwrap(), TargetKind::Output, "{}", path.display());
         }
-        assert_eq!(way(&at("other"), &output).unwrap(), Way::File(at("other")));
-        assert_eq!(way_of(&at("out")).unwrap(), Way::File(at("out")));
+        assert_eq!(target_kind(&at("other"), &output).unwrap(), TargetKind::File(at("other")));
+        assert_eq!(kind_of(&at("out")).unwrap(), TargetKind::File(at("out")));
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
             None => eprintln!("skipped: no block device"),
         }
         for (path, kind) in cases {
-            let e = way_of(&path).unwrap_err().to_string();
+            let e = kind_of(&path).unwrap_err().to_string();
             assert!(e.contains(&format!("{} {kind}", path.display())), "{e}");
         }
         let e = write(&at("none/report.xml"), b"x").unwrap_err().to_string();
