@@ -35,14 +35,13 @@ use crate::raw_disks::{self, RawDisk, Relation};
 use crate::record::{Record, Vm};
 use api::launcher::{Format, Source};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
-/// What all records know of a file.
+/// Use of a file as a raw disk, by all records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum PastUse {
     /// No VM had it as a raw disk.
-    Nothing,
+    None,
     /// A VM without a record of its file had it at its path as a raw disk. It is no qcow2 image now.
     Unrecorded,
     /// A raw disk. `is_writable` if a guest could write to it.
@@ -109,7 +108,7 @@ pub fn format_of_host_disk(
     judge: impl FnOnce(&Path) -> Result<Format>,
 ) -> Result<Format> {
     let mut unreadable = None;
-    if known(home, path, &mut unreadable)? != Known::Nothing {
+    if past_use(home, path, &mut unreadable)? != PastUse::None {
         return Ok(Format::Raw);
     }
     match (judge(path)?, unreadable) {
@@ -121,18 +120,18 @@ pub fn format_of_host_disk(
 /// True if a VM has used the very file at this path as a raw disk. An error if it may be one, and begins as a qcow2 image.
 /// `unreadable` gets the first record that cannot be read.
 pub(crate) fn is_known_raw(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<bool> {
-    Ok(matches!(known(home, path, unreadable)?, Known::Raw { .. }))
+    Ok(matches!(past_use(home, path, unreadable)?, PastUse::Raw { .. }))
 }
 
 /// True if a VM has used the very file at this path as a raw disk that its guest could write to. An error if the file may be a
 /// raw disk, and begins as a qcow2 image. Records that cannot be read do not count.
 pub fn is_written_raw(home: &Home, path: &Path) -> Result<bool> {
-    Ok(known(home, path, &mut None)? == Known::Raw { is_writable: true })
+    Ok(past_use(home, path, &mut None)? == PastUse::Raw { is_writable: true })
 }
 
-/// What all records know of the file at this path. An error if it may be a raw disk, and begins as a qcow2 image.
-fn known(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<Known> {
-    let (Some(now), Some(here)) = (HostFile::find(path)?, file_at(path)?) else { return Ok(Known::Nothing) };
+/// Use of the file at this path, by all records. An error if it may be a raw disk, and begins as a qcow2 image.
+fn past_use(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<PastUse> {
+    let (Some(now), Some(here)) = (HostFile::find(path)?, file_at(path)?) else { return Ok(PastUse::None) };
     let records = Vm::all(home)?
         .into_iter()
         .map(|(_, vm)| vm.and_then(|vm| raw_disks::of_record(&vm.record.sync, &vm.record.host_disks)));
@@ -146,7 +145,7 @@ fn known(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<Kno
                     match disk.relation(&now, here) {
                         Relation::Other => {}
                         _ if !disk.is_recorded() || !disk.file.is_unchanged(&now) => others.push(disk),
-                        _ if disk.is_writable() => return Ok(Known::Raw { is_writable: true }),
+                        _ if disk.is_writable() => return Ok(PastUse::Raw { is_writable: true }),
                         _ => unchanged = true,
                     }
                 }
@@ -154,21 +153,21 @@ fn known(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<Kno
         }
     }
     if unchanged {
-        return Ok(Known::Raw { is_writable: false });
+        return Ok(PastUse::Raw { is_writable: false });
     }
     if others.is_empty() {
-        return Ok(Known::Nothing);
+        return Ok(PastUse::None);
     }
     if begins_as_qcow2(path)? {
         let same = others.iter().filter(|disk| disk.relation(&now, here) == Relation::Same);
         return same
             .max_by_key(|disk| disk.is_recorded())
-            .map_or(Ok(Known::Nothing), |disk| Err(disk.refusal(path, &now)));
+            .map_or(Ok(PastUse::None), |disk| Err(disk.refusal(path, &now)));
     }
     let mut recorded = others.iter().filter(|disk| disk.is_recorded()).peekable();
     Ok(match recorded.peek() {
-        None => Known::Unrecorded,
-        Some(_) => Known::Raw { is_writable: recorded.any(RawDisk::is_writable) },
+        None => PastUse::Unrecorded,
+        Some(_) => PastUse::Raw { is_writable: recorded.any(RawDisk::is_writable) },
     })
 }
 
@@ -223,11 +222,7 @@ fn in_place_of_raw(home: &Home, path: &Path, known: Option<&HostDisk>) -> Result
 
 /// Checks a path where no file is. Only `run` makes a disk.
 fn check_absent(path: &Path, known: Option<&HostDisk>, source: Option<&Source>) -> Result<()> {
-    let is_there = match std::fs::metadata(path) {
-        Ok(_) => true,
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => false,
-        Err(e) => return Err(Error::io(format!("cannot look at {}", path.display()), e)),
-    };
+    let is_there = file_at(path)?.is_some();
     match (source, known) {
         // The launcher looks at devices.
         (Some(Source::Block { .. }), _) => Ok(()),
