@@ -7,7 +7,7 @@ use crate::lock::{LOCK, Lock};
 use crate::path::file_at;
 use crate::place::{Home, check_name};
 use crate::record::Vm;
-use crate::resolve::disk_record::{DISK, DiskRecord};
+use crate::resolve::disk_record::{DISK, DiskRecord, exists};
 use api::launcher::Source;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -93,6 +93,10 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
         }
     }
     let path = folder.join(DISK);
+    if !force {
+        // The users of a disk whose storage is away are not known.
+        exists(&path)?;
+    }
     let cannot = |e| Error::io(format!("cannot find out whether {} is in use", path.display()), e);
     let why = match File::open(&path) {
         Ok(file) => file_in_use(&file).map_err(cannot)?,
@@ -127,6 +131,7 @@ pub(crate) fn hold(vm: &Vm, notify: Notify) -> Result<Vec<Lock>> {
             Err(e) => return Err(e),
         }
         check_complete(vm, &name)?;
+        DiskRecord::end(&vm.home.pool().join(&name))?;
     }
     Ok(held)
 }
@@ -424,6 +429,36 @@ mod tests {
         let e = remove(&home, "web", false).unwrap_err().to_string();
         assert!(e.contains("cannot read") && e.contains("/loop"), "{e}");
         assert!(path.exists());
+    }
+
+    /// A stopped VM has the disk, which is on storage that is away.
+    #[test]
+    fn a_disk_that_leads_nowhere_is_removed_by_force_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let path = disk(&home, "web");
+        let away = place.path().join("volume.img");
+        fs::rename(&path, &away).unwrap();
+        std::os::unix::fs::symlink(&away, &path).unwrap();
+        stopped(&home, path.clone(), serde_json::Value::Null);
+        fs::rename(&away, place.path().join("unmounted")).unwrap();
+        let e = settled(|| remove(&home, "web", false)).unwrap_err().to_string();
+        assert!(e.contains("disk.img is a link that leads nowhere"), "{e}");
+        assert!(path.is_symlink() && home.pool().join("web/disk.json").exists());
+        settled(|| remove(&home, "web", true)).unwrap();
+        assert!(!home.pool().join("web").exists());
+    }
+
+    /// It was left where the launcher was killed between the record and the end of the import.
+    #[test]
+    fn a_start_removes_the_mark_of_an_import_that_ended() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let path = disk(&home, "web");
+        fs::write(path.with_file_name("importing"), "").unwrap();
+        let vm = stopped(&home, path.clone(), serde_json::Value::Null);
+        drop(hold(&vm, |_| {}).unwrap());
+        assert!(!path.with_file_name("importing").exists());
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! Every other error about these files is reported, too. An error that passed for a missing record would begin an import
 //! over the data of a guest.
 
+use super::state;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::LOCK;
 use crate::place::gone;
@@ -104,10 +105,10 @@ impl DiskRecord {
     }
 
     /// Marks the folder before an import writes to it. A record that is found then is of a disk that is gone; with the
-    /// disk of this import, it would pass for a complete one.
+    /// disk of this import, it would pass for a complete one. Firmware variables and a TPM are of the system on that disk.
     pub(super) fn begin(folder: &Path) -> Result<()> {
-        for old in [RECORD, REMOVING] {
-            clear(&folder.join(old))?;
+        for old in [folder.join(RECORD), folder.join(REMOVING), state::folder_of(&folder.join(DISK))] {
+            clear(&old)?;
         }
         sync_names(folder)?;
         let path = folder.join(IMPORTING);
@@ -123,10 +124,14 @@ impl DiskRecord {
         DiskRecord::end(folder)
     }
 
-    /// Removes the mark of an import: from now on a missing record is an error.
-    pub(super) fn end(folder: &Path) -> Result<()> {
+    /// Removes the mark of an import durably: from now on a missing record is an error.
+    pub(crate) fn end(folder: &Path) -> Result<()> {
         let path = folder.join(IMPORTING);
-        gone(fs::remove_file(&path)).map_err(cannot_remove(&path))
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(cannot_remove(&path)(e)),
+            Ok(()) => sync_names(folder),
+        }
     }
 
     /// Removes a disk with its record, whose lock is held. If it is interrupted, the folder has the disk as it was, or one
@@ -200,7 +205,7 @@ fn cannot_remove(path: &Path) -> impl FnOnce(io::Error) -> Error {
 
 /// True if a path leads to something. A link that leads nowhere is an error: its disk is kept on storage that is not
 /// there now.
-fn exists(path: &Path) -> Result<bool> {
+pub(crate) fn exists(path: &Path) -> Result<bool> {
     let cannot = |e| Error::io(format!("cannot look at {}", path.display()), e);
     match (fs::symlink_metadata(path), fs::metadata(path)) {
         (Err(e), _) if e.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -289,6 +294,17 @@ mod tests {
         DiskRecord::begin(own.path()).unwrap();
         fs::write(own.path().join(DISK), "another source").unwrap();
         assert_eq!(DiskRecord::find(own.path()).unwrap(), None);
+    }
+
+    /// The next system started with the variables and the TPM of the last one.
+    #[test]
+    fn an_import_begins_without_the_state_of_an_earlier_disk() {
+        let own = folder(&[(REMOVING, OWN), ("disk.img.partial", "x")]);
+        let state = own.path().join("disk.img.state");
+        fs::create_dir(&state).unwrap();
+        fs::write(state.join("efi-vars.fd"), "x").unwrap();
+        DiskRecord::begin(own.path()).unwrap();
+        assert!(!state.exists() && own.path().join("disk.img.partial").exists());
     }
 
     #[track_caller]

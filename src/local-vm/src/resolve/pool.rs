@@ -17,6 +17,7 @@ use super::disk_record::{DISK, DiskRecord};
 use super::folder;
 use super::image::Images;
 use crate::error::{Error, ErrorKind, Result};
+use crate::host_disks;
 use crate::manifest::{Located, Objects};
 use crate::place::{Lock, check_name};
 use crate::record::Vm;
@@ -67,6 +68,7 @@ impl Pool<'_> {
         if let Some(record) = DiskRecord::find(&self.images.home.pool().join(pvc))? {
             return self.check_kept(pvc, &record);
         }
+        self.check_unfinished(pvc)?;
         match self.objects.data_volumes.get(pvc) {
             Some(volume) => self.import_of(pvc, &volume.object, None).map(drop),
             None => self.size_of(pvc).map(drop),
@@ -256,6 +258,21 @@ impl Pool<'_> {
         )
     }
 
+    /// Refuses an import over an unfinished disk that a VM has run by its path, as a file of its user.
+    fn check_unfinished(&self, pvc: &str) -> Result<()> {
+        let disk = self.images.home.pool().join(pvc).join(DISK);
+        if !host_disks::is_written_raw(&self.images.home, &disk)? {
+            return Ok(());
+        }
+        let what = format!(
+            "the disk {pvc} is not imported: {} is left of an import that did not end, and a VM has run with it since",
+            disk.display()
+        );
+        Err(Error::refused(what).with_hint(format!(
+            "move that file away to keep its data, or remove it: 'coracle pool rm -f {pvc}'; or choose another --name"
+        )))
+    }
+
     /// Runs an import, and writes its record.
     fn import(&self, pvc: &str, folder: &Path, origin: &Origin, import: Import) -> Result<DiskRecord> {
         let import = Import { size: import.size.map(whole), ..import };
@@ -264,6 +281,7 @@ impl Pool<'_> {
             let from = printable::line(&origin.shown);
             (self.images.notify)(&format!("coracle: importing {from} as the disk {pvc}"));
         }
+        self.check_unfinished(pvc)?;
         DiskRecord::begin(folder)?;
         let size: u64 = self.images.ask(Task::Import(Box::new(import)))?;
         let disk = folder.join(DISK);

@@ -254,3 +254,35 @@ fn a_name_that_leads_out_of_the_pool_is_refused() {
     }
     assert!(!place.images.home.pool().join("../web").exists());
 }
+
+/// A VM that ran with it by its path lost its data to the next import.
+#[test]
+fn a_disk_of_an_unfinished_import_that_a_guest_has_written_to_is_not_imported_again() {
+    let place = Place::new();
+    let folder = place.folder("web");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("importing"), "").unwrap();
+    let disk = folder.join(DISK);
+    fs::write(&disk, [1; 8192]).unwrap();
+    let home = &place.images.home;
+    let volume = Source::File { path: disk.clone(), format: Format::Raw, preallocated: false };
+    let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
+    let vmi = json!({"spec": {"volumes": [{"name": "root", "hostDisk": {"path": disk}}]}});
+    let sync = Sync { vmi, generation: 1, resolved };
+    fs::create_dir_all(home.vm("other")).unwrap();
+    let mut record = Record::new("other", "x", false, sync, Path::new("/launcher"));
+    let files = crate::host_file::files(&record.sync.vmi).unwrap();
+    record.host_disks = host_disks::recorded(&record, files);
+    record.save(home).unwrap();
+    let why =
+        "disk.img is left of an import that did not end, and a VM has run with it since; move that file away";
+    for own in [arguments("web", "web", A), manifest("web", A)] {
+        place.is_refused("web", "default", &own, why);
+    }
+    assert_eq!(fs::read(&disk).unwrap(), [1; 8192]);
+    // Nor when that VM is removed.
+    let record = Vm::open(home, "other").unwrap().record;
+    crate::raw_disks::keep(home, &record.sync, &record.host_disks).unwrap();
+    fs::remove_dir_all(home.vm("other")).unwrap();
+    place.is_refused("web", "default", &manifest("web", A), why);
+}

@@ -34,11 +34,15 @@ pub(super) fn place(machine: &Machine, resolved: &Resolved) -> Option<StatePlace
     if !machine.keeps_state() {
         return None;
     }
-    let disk = machine.disks.iter().find_map(|disk| file(disk, resolved))?;
+    let folder = folder_of(machine.disks.iter().find_map(|disk| file(disk, resolved))?.as_ref());
+    Some(StatePlace { variables: folder.join("efi-vars.fd"), tpm: folder.join("tpm2") })
+}
+
+/// Folder of the state that belongs to a disk.
+pub(super) fn folder_of(disk: &Path) -> PathBuf {
     let mut folder = OsString::from(disk);
     folder.push(FOLDER);
-    let folder = PathBuf::from(folder);
-    Some(StatePlace { variables: folder.join("efi-vars.fd"), tpm: folder.join("tpm2") })
+    PathBuf::from(folder)
 }
 
 /// Creates the folder beside the disk, and refuses one that another user made or may change.
