@@ -156,15 +156,7 @@ impl Starter<'_> {
     /// VM is an error.
     fn free(&self, home: &Home, name: &str) -> Result<Option<Record>> {
         let Some(vm) = Vm::find(home, name)? else { return Ok(None) };
-        let standing = vm.standing()?;
-        if standing.is_up() {
-            let what = format!(
-                "{name} runs already ({}); 'coracle console {name}' shows it, 'coracle stop {name}' ends it, \
-                 and --name starts another",
-                standing.word()
-            );
-            return Err(Error::failed(what));
-        }
+        check_stopped(&vm).map_err(|e| e.with_hint("--name starts another"))?;
         launch::end(home, name)?;
         Ok(Some(vm.record))
     }
@@ -205,6 +197,18 @@ impl Starter<'_> {
     }
 }
 
+/// Refuses a VM that runs, by the lock of which no other process starts it meanwhile.
+fn check_stopped(vm: &Vm) -> Result<()> {
+    let (name, standing) = (vm.name(), vm.standing()?);
+    match standing.is_up() {
+        true => Err(Error::failed(format!(
+            "{name} runs already ({}); 'coracle console {name}' shows it, 'coracle stop {name}' ends it",
+            standing.word()
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Checks, while a VM may still run, that its disk files let it start again.
 pub fn check_again(vm: &Vm) -> Result<()> {
     kept_disks::check(vm)?;
@@ -220,6 +224,7 @@ fn judge(path: &Path) -> Result<Format> {
 pub fn again(vm: &Vm, notify: Notify) -> Result<State> {
     let _lock = vm.home.lock_vm(vm.name())?;
     let mut vm = Vm::open(&vm.home, vm.name())?;
+    check_stopped(&vm)?;
     // No disk is removed later on: a removal locks the VM, too.
     drop(kept_disks::hold(&vm, notify)?);
     raw_disks::keep(&vm.home, &vm.record.sync, &vm.record.host_disks)?;
