@@ -4,25 +4,29 @@ use crate::{Error, ErrorKind, Result};
 use std::fmt;
 
 /// A byte count as text: "512 bytes", "1.5 GiB", "20 GiB". The unit is the largest that leaves at least one
-/// before the point, with one digit after it if there is a rest. Cut, not rounded: "1 GiB" is never a byte
-/// less than that.
+/// before the point. An exact multiple of the unit has no digit after the point; another count has one, and is
+/// rounded to the nearest: "1 GiB" is that many bytes, "1.0 GiB" a few more or less.
 #[derive(Debug, Clone, Copy)]
 pub struct Human(pub u64);
 
 impl fmt::Display for Human {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
         let Human(bytes) = *self;
-        let power = (63 - (bytes | 1).leading_zeros()) / 10;
+        let mut power = (63 - (bytes | 1).leading_zeros()) / 10;
         if power == 0 {
             return write!(f, "{bytes} bytes");
         }
-        let unit = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][power as usize - 1];
-        let tenths = (u128::from(bytes) * 10) >> (10 * power);
         if bytes.is_multiple_of(1 << (10 * power)) {
-            write!(f, "{} {unit}", tenths / 10)
-        } else {
-            write!(f, "{}.{} {unit}", tenths / 10, tenths % 10)
+            return write!(f, "{} {}", bytes >> (10 * power), UNITS[power as usize - 1]);
         }
+        let tenths = |power: u32| (u128::from(bytes) * 10 + (1 << (10 * power - 1))) >> (10 * power);
+        // 1023.96 of a unit are 1.0 of the next one.
+        if tenths(power) >= 10_240 {
+            power += 1;
+        }
+        let tenths = tenths(power);
+        write!(f, "{}.{} {}", tenths / 10, tenths % 10, UNITS[power as usize - 1])
     }
 }
 
@@ -91,10 +95,16 @@ mod tests {
             (0, "0 bytes"),
             (1023, "1023 bytes"),
             (1024, "1 KiB"),
-            ((1 << 30) - 1, "1023.9 MiB"),
+            ((1 << 30) - 1, "1.0 GiB"),
+            ((1 << 30) - (1 << 16), "1023.9 MiB"),
+            ((1 << 30) + 1, "1.0 GiB"),
             (3 << 29, "1.5 GiB"),
+            ((3 << 29) - 1, "1.5 GiB"),
+            // 48.83 and 48.88 MiB.
+            (51_200_000, "48.8 MiB"),
+            (51_254_000, "48.9 MiB"),
             (20 << 30, "20 GiB"),
-            (u64::MAX, "15.9 EiB"),
+            (u64::MAX, "16.0 EiB"),
         ];
         for (bytes, text) in cases {
             assert_eq!(human(bytes), text);

@@ -30,7 +30,8 @@ pub struct Report {
     pub flow: &'static str,
     /// The most bytes the spool held.
     pub spool_peak: u64,
-    /// The progress of an earlier run, in the unit of the flow; absent if the conversion was begun anew.
+    /// Bytes that an earlier run had written, and that this one did not write again; absent if the conversion was
+    /// begun anew.
     pub resumed_at: Option<u64>,
     /// The source's digest, if one was expected and matched.
     pub checksum: Option<String>,
@@ -136,6 +137,6 @@ mod tests {
     fn a_resumed_run_says_where_it_began() {
         let resumed = Report { resumed_at: Some((1 << 30) + (1 << 28)), ..report() };
         let said = resumed.sentence();
-        assert!(said.ends_with("written in 0.9 s, resumed at 1.2 GiB"), "{said}");
+        assert!(said.ends_with("written in 0.9 s, resumed at 1.3 GiB"), "{said}");
     }
 }

@@ -303,7 +303,7 @@ fn too_little_room_is_told_before_a_byte_is_written() {
     assert!(e.to_string().contains("make room"), "{e}");
     // Longer than any file may be.
     let e = FileTarget::create(&path, sized(u64::MAX - 1)).err().unwrap();
-    assert!(e.to_string().contains("cannot hold a file of 15.9 EiB"), "{e}");
+    assert!(e.to_string().contains("cannot hold a file of 16.0 EiB"), "{e}");
     assert_eq!(names(folder.path()), [""; 0]);
 }
 

@@ -102,12 +102,10 @@ pub(super) fn transfer(report: &Report) -> (&'static str, String) {
 
 fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let mut unit = 0;
-    let mut tenths = u128::from(count) * 10;
-    while tenths >= 10_240 && unit + 1 < UNITS.len() {
-        tenths /= 1024;
-        unit += 1;
-    }
+    // Rounded to the nearest tenth, as `cdi::size::Human` is.
+    let tenths_of = |unit: usize| (u128::from(count) * 10 + ((1 << (10 * unit)) >> 1)) >> (10 * unit);
+    let unit = (0..UNITS.len() - 1).find(|&unit| tenths_of(unit) < 10_240).unwrap_or(UNITS.len() - 1);
+    let tenths = tenths_of(unit);
     let name = UNITS.get(unit).unwrap_or(&"bytes");
     if unit == 0 { format!("{count} {name}") } else { format!("{}.{} {name}", tenths / 10, tenths % 10) }
 }
@@ -169,7 +167,9 @@ mod tests {
             (1023, "1023 bytes"),
             (1024, "1.0 KiB"),
             (1536, "1.5 KiB"),
-            ((1 << 20) - 1, "1023.9 KiB"),
+            ((1 << 20) - 1, "1.0 MiB"),
+            ((1 << 20) - 100, "1023.9 KiB"),
+            (51_254_000, "48.9 MiB"),
             (1 << 20, "1.0 MiB"),
             (1 << 40, "1.0 TiB"),
             (1 << 60, "1048576.0 TiB"),
