@@ -345,14 +345,14 @@ impl Run<'_> {
             _ => Reached::default(),
         };
         let before = DiskSum::parse(mark.as_ref().and_then(|m| m.sum.as_deref()));
+        let earlier = mark.as_ref().map_or(0, |m| m.written);
         self.watch.advance(from.window);
         let cut = Cut { piece: self.plan.piece, gap: self.plan.gap };
-        let mut write = |end: &End| match &journal {
-            None => Ok(None),
-            Some(journal) => {
-                let position = Position::Table { window: end.reached.window, done: end.reached.file };
-                journal.mark(target, &self.mark(position, end.sum.join(before))).map(Some)
-            }
+        let mut write = |end: &End| {
+            let Some(journal) = &journal else { return Ok(None) };
+            let position = Position::Table { window: end.reached.window, done: end.reached.file };
+            let mark = self.mark(position, earlier + end.written, end.sum.join(before));
+            journal.mark(target, &mark).map(Some)
         };
         let marks = journal.is_some().then(|| self.marks(from, &mut write));
         let engine = self.engine(Some(bytes), EngineSink::Any(target), marks);
@@ -387,7 +387,8 @@ impl Run<'_> {
             gone_on.map_err(|e| Error::from(e).of_another_version())?;
             standings = standings.later(tables.front, tables.digest);
         }
-        let mut last = from;
+        let earlier = mark.as_ref().and_then(Option::as_ref).map_or(0, |m| m.written);
+        let (mut last, mut written) = (from, earlier);
         let mut write = |end: &End| {
             let standing = standings.last_before(end.reached.file);
             // Without its tables the data behind this position cannot be placed.
@@ -412,9 +413,10 @@ impl Run<'_> {
                         },
                     };
                     last = boundary.output;
+                    written = (earlier + end.written_before(last)).max(written);
                     let guest = boundary.output;
                     let position = Position::Stream { guest, boundary, source, behind, image };
-                    journal.mark(target, &self.mark(position, DiskSum::default())).map(Some)
+                    journal.mark(target, &self.mark(position, written, DiskSum::default())).map(Some)
                 }
                 // No new boundary where the stream could be entered again.
                 _ => Ok(None),
@@ -591,8 +593,8 @@ impl Run<'_> {
         Marks { pace: Pace::new(self.request.journal_every), last: from, write }
     }
 
-    fn mark(&self, position: Position, sum: DiskSum) -> Mark {
+    fn mark(&self, position: Position, written: u64, sum: DiskSum) -> Mark {
         let sum = self.request.convert_options.verify.then(|| sum.to_string());
-        Mark { position, written: self.watch.written(), sum }
+        Mark { position, written, sum }
     }
 }

@@ -78,7 +78,8 @@ struct Header {
 pub struct Mark {
     /// Position where a later run goes on.
     pub position: Position,
-    /// Bytes of data written so far, for the progress bar.
+    /// Bytes of data written before the position: a run that goes on there does not write them again. In a stream
+    /// with zeros before the position these may be a few less than there are.
     pub written: u64,
     /// The sum of the disk up to here, if the run verifies.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -69,7 +69,17 @@ pub(crate) struct Engine<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) reached: Reached,
+    /// Bytes of data that these jobs have written to a target of any order.
+    pub(crate) written: u64,
     pub(crate) sum: DiskSum,
+}
+
+impl End {
+    /// Bytes of data written before this offset of a stream. Everything behind it counts as data, so that these
+    /// are never too many.
+    pub(crate) fn written_before(&self, file: u64) -> u64 {
+        self.written.saturating_sub(self.reached.file.saturating_sub(file))
+    }
 }
 
 /// A worker's result of a job.
@@ -145,8 +155,8 @@ impl Engine<'_> {
                         });
                         pool.give(std::mem::take(&mut job.bytes));
                         match outcome {
-                            Ok((packed, sum)) => {
-                                let end = End { reached: job.reached, sum };
+                            Ok((packed, written, sum)) => {
+                                let end = End { reached: job.reached, written, sum };
                                 // The collector outlives the workers; it never hangs up first.
                                 let _ = out.send(Outcome { seq, end, packed });
                             }
@@ -242,9 +252,13 @@ fn collect(
         let wait = marks.as_ref().map_or(LOOK, |marks| marks.pace.wait().min(LOOK));
         match outcomes.recv_timeout(wait) {
             Ok(outcome) => {
-                row.done(outcome.seq, outcome.end, |old, new| End {
-                    reached: new.reached,
-                    sum: old.unwrap_or_default().sum.join(new.sum),
+                row.done(outcome.seq, outcome.end, |old, new| {
+                    let old = old.unwrap_or_default();
+                    End {
+                        reached: new.reached,
+                        written: old.written + new.written,
+                        sum: old.sum.join(new.sum),
+                    }
                 });
                 line.commit(outcome.seq, outcome.packed);
             }

@@ -19,6 +19,8 @@ pub(crate) struct Worker<'a> {
     unpacker: Unpacker,
     packer: Option<Box<dyn Packer + 'a>>,
     out: Vec<u8>,
+    /// Bytes of data that the present job has written.
+    written: u64,
     sum: Option<DiskSum>,
 }
 
@@ -29,11 +31,17 @@ impl<'a> Worker<'a> {
             EngineSink::Ordered(sink) => Some(sink.packer()),
         };
         let unpacker = Unpacker::default();
-        Worker { sink, watch, unpacker, packer, out: Vec::new(), sum: sum.then(DiskSum::default) }
+        Worker { sink, watch, unpacker, packer, out: Vec::new(), written: 0, sum: sum.then(DiskSum::default) }
     }
 
-    /// Does a job. In guest order the packed result is returned.
-    pub(crate) fn work(&mut self, job: &Job, packed: Option<Packed>) -> Result<(Option<Packed>, DiskSum)> {
+    /// Does a job. Returns the packed result in guest order, the bytes of data that were written in any order, and
+    /// the sum.
+    pub(crate) fn work(
+        &mut self,
+        job: &Job,
+        packed: Option<Packed>,
+    ) -> Result<(Option<Packed>, u64, DiskSum)> {
+        self.written = 0;
         if let Some(sum) = &mut self.sum {
             *sum = DiskSum::default();
         }
@@ -44,7 +52,7 @@ impl<'a> Worker<'a> {
             }
             (EngineSink::Ordered(_), packed) => Some(self.assemble(job, packed.unwrap_or_default())?),
         };
-        Ok((packed, self.sum.unwrap_or_default()))
+        Ok((packed, self.written, self.sum.unwrap_or_default()))
     }
 
     /// Any order: every extent is written to its place; neighbours that were packed are written together.
@@ -91,6 +99,7 @@ impl<'a> Worker<'a> {
             } else {
                 target.write(at, part)?;
                 self.watch.count_written(part.len() as u64);
+                self.written += part.len() as u64;
             }
         }
         Ok(())

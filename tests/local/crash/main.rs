@@ -5,6 +5,7 @@
 
 mod compressed;
 mod evictions;
+mod figures;
 
 use std::fs::File;
 use std::io::Read as _;
