@@ -29,7 +29,7 @@ use crate::run::two_passes::Layout;
 use crate::run::watch::{Phase, Watch};
 use crate::source::{self, FileSource, Options, Source, SourceSpec};
 use crate::target::{Destination, Target};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use container_disk::inputs::Inputs;
 use container_disk::open::Places;
 use disk_format::Format;
@@ -113,15 +113,22 @@ pub struct Prepared {
     plan: Plan<Seek, Stream>,
 }
 
-/// Opens the source, gathers the facts and plans. The target is inspected, not changed.
+/// Opens the source, gathers the facts and plans. The target is inspected, not changed. Of several errors the one about the
+/// command comes first: it stays when a source that is in use is free.
 pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
     watch.enter(Phase::Opening, 0);
-    let source = source::open(&request.source, &request.options)?;
+    let source = source::open_used(&request.source, &request.options)?;
     if let Destination::File(path) = &request.target {
         overlap::inputs(&request, &*source)?.refuse_target(path)?;
     }
     let again = SecondAttempt::new(&request, &source);
-    planned(request, &source).or_else(|e| again.after(e, watch))
+    let planned = planned(request, &source);
+    match (planned, source.check_unused()) {
+        (planned, Ok(())) => planned.or_else(|e| again.after(e, watch)),
+        (Err(e), Err(_)) if e.kind() == ErrorKind::Usage => Err(e),
+        // What was read may have been half written, so no other error of it counts.
+        (_, Err(in_use)) => Err(in_use),
+    }
 }
 
 fn planned(request: Request, source: &Arc<dyn Source>) -> Result<Prepared> {

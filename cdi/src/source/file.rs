@@ -39,14 +39,21 @@ enum From {
 }
 
 impl FileSource {
-    /// Opens a path for reading.
+    /// Opens a path for reading. A file that is in use is refused.
     pub fn open(path: &Path) -> Result<Self> {
+        let source = FileSource::open_used(path)?;
+        source.check_unused().map(|()| source)
+    }
+
+    /// Opens a path that may be in use: the caller calls [`Source::check_unused`].
+    pub(super) fn open_used(path: &Path) -> Result<Self> {
         FileSource::open_with(path, OFlags::empty())
     }
 
-    /// Opens a path that is not a symbolic link; a link is refused.
+    /// Opens a path that is not a symbolic link; a link is refused, and so is a file that is in use.
     pub fn open_itself(path: &Path) -> Result<Self> {
-        FileSource::open_with(path, OFlags::NOFOLLOW)
+        let source = FileSource::open_with(path, OFlags::NOFOLLOW)?;
+        source.check_unused().map(|()| source)
     }
 
     /// The size of a block device in bytes. It may be in use.
@@ -64,7 +71,7 @@ impl FileSource {
     }
 
     /// An open descriptor, with its name for messages. Bytes before its present position are not part of the
-    /// source.
+    /// source, and it may be in use.
     pub(super) fn of(fd: OwnedFd, name: String) -> Result<Self> {
         let file = File::from(fd);
         let cannot = |e: io::Error| Error::io(format!("cannot examine {name}"), e);
@@ -107,20 +114,6 @@ impl FileSource {
             };
             let copy = file.try_clone().map_err(|e| Error::io(format!("cannot use {name}"), e))?;
             return Ok(FileSource { facts, from: From::Pipe(Once::new(file, name), Some(copy)) });
-        }
-        for byte in QEMU_WRITES {
-            // A file system without locks answers with an error: no lock can be held on it.
-            if is_locked(file.as_fd(), byte, 1).unwrap_or(false) {
-                let what = format!("a running QEMU writes to {name}: stop it first, or read a snapshot");
-                return Err(Error::failed(what));
-            }
-        }
-        let storage =
-            Storage::of(&file, &name).map_err(|e| Error::io(format!("cannot examine {name}"), e))?;
-        if let Some(user) = storage.user(Access::Reads) {
-            return Err(Error::failed(format!(
-                "{name} changes while it is read: {user}; stop that first, or read a snapshot"
-            )));
         }
         let stat = rustix::fs::fstat(&file).map_err(cannot)?;
         let (size, identity, device) = if kind == FileType::BlockDevice {
@@ -170,6 +163,25 @@ impl Source for FileSource {
         match &self.from {
             From::File { file, .. } => Some(file.as_fd()),
             From::Pipe(_, file) => file.as_ref().map(File::as_fd),
+        }
+    }
+
+    fn check_unused(&self) -> Result<()> {
+        let From::File { file, .. } = &self.from else { return Ok(()) };
+        let name = &self.facts.name;
+        for byte in QEMU_WRITES {
+            // A file system without locks answers with an error: no lock can be held on it.
+            if is_locked(file.as_fd(), byte, 1).unwrap_or(false) {
+                let what = format!("a running QEMU writes to {name}: stop it first, or read a snapshot");
+                return Err(Error::failed(what));
+            }
+        }
+        let storage = Storage::of(file, name).map_err(|e| Error::io(format!("cannot examine {name}"), e))?;
+        match storage.user(Access::Reads) {
+            Some(user) => Err(Error::failed(format!(
+                "{name} changes while it is read: {user}; stop that first, or read a snapshot"
+            ))),
+            None => Ok(()),
         }
     }
 

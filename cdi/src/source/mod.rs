@@ -109,10 +109,17 @@ impl fmt::Debug for SourceSpec {
     }
 }
 
+/// Opens a source. A file or a device that is in use is refused.
 pub fn open(named: &SourceSpec, options: &Options) -> Result<Arc<dyn Source>> {
+    let source = open_used(named, options)?;
+    source.check_unused().map(|()| source)
+}
+
+/// As [`open`], for a source that may be in use: the caller calls [`Source::check_unused`].
+pub(crate) fn open_used(named: &SourceSpec, options: &Options) -> Result<Arc<dyn Source>> {
     Ok(match named {
         SourceSpec::Stdin => Arc::new(StdinSource::open()?),
-        SourceSpec::Path(path) => Arc::new(FileSource::open(path)?),
+        SourceSpec::Path(path) => Arc::new(FileSource::open_used(path)?),
         SourceSpec::Web(url) => Arc::new(http::Http::open(url, options)?),
         SourceSpec::Image(image) => Arc::new(image::ImageDisk::open(&options.places, image, &options.image)?),
         SourceSpec::Blank(size) => Arc::new(blank::Blank::new(*size)),
@@ -157,6 +164,11 @@ pub trait Source: Send + Sync {
     /// The open file or block device, if it is one.
     fn file(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    /// An error if another program may write to the source while it is read.
+    fn check_unused(&self) -> Result<()> {
+        Ok(())
     }
 
     /// The bytes at any offset, where the source can do that. Reads may come from several threads. If reading

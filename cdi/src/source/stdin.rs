@@ -37,6 +37,10 @@ impl Source for StdinSource {
         self.0.file()
     }
 
+    fn check_unused(&self) -> Result<()> {
+        self.0.check_unused()
+    }
+
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
         self.0.read_at()
     }

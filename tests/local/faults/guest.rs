@@ -60,6 +60,24 @@ fn a_partial_that_a_guest_runs_from_keeps_its_name() {
     place.shell("cmp disk.raw disk.img");
 }
 
+/// What is wrong with the command stays when the guest has ended.
+#[test]
+fn a_wrong_command_is_told_before_the_use_of_the_disk() {
+    let place = Place::with_disk(PROGRAM, SIZE, 88);
+    let Some(guest) = Guest::on(&place.path("disk.raw")) else { return };
+    for (args, said) in [
+        (&["disk.raw", "x.vmdk"][..], "raw and qcow2 are what can be written"),
+        (&["disk.raw", "./disk.raw"], "is the source itself"),
+        (&["--resize", "1M", "disk.raw", "out.img"], "--resize 1 MiB is smaller than the disk"),
+        (&["--path", "a.img", "disk.raw", "out.img"], "leave out --path"),
+    ] {
+        place.run(&[&["convert", "-q"], args].concat()).refused(2, said);
+    }
+    place.run(&["convert", "-q", "disk.raw", "out.img"]).refused(1, "a running QEMU writes to disk.raw");
+    assert!(!place.path("out.img").exists());
+    drop(guest);
+}
+
 /// A guest on one name, and a run that writes to the other or reads it, each way round. `own`: a disk beside both.
 fn is_refused(place: &Place, name: &Path, guest: &Path, said: &str) -> Option<()> {
     let running = Guest::on(guest)?;
