@@ -127,7 +127,7 @@ impl Error {
         self.0.details.detail.as_ref()
     }
 
-    fn nameless(mut self) -> Self {
+    pub(crate) fn nameless(mut self) -> Self {
         self.0.details.is_nameless = true;
         self
     }

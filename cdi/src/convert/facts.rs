@@ -11,7 +11,7 @@ use crate::filter::read_ahead::{ReadAhead, Shape};
 use crate::filter::stack::{self, Stack};
 use crate::filter::validating_reader::ValidatingReader;
 use crate::filter::verify::{SumAt, Sums, Verify};
-use crate::filter::{self, Boundary, Budget, OnBoundary, STATES};
+use crate::filter::{self, Boundary, Budget, OnBoundary, STATES, unpacking};
 use crate::journal::Tables;
 use crate::plan::{self, Facts, Flow, KeptImage, SourceAccess};
 use crate::run::holes::Sparse;
@@ -241,8 +241,14 @@ pub(super) fn gather(
 }
 
 /// The format of the disk, the size that its guest sees, and its tables.
-fn look(request: &Request, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<(Format, u64, Box<dyn Image>)> {
+fn look(
+    request: &Request,
+    name: &str,
+    bytes: Arc<dyn ReadAt>,
+    head: &[u8],
+) -> Result<(Format, u64, Box<dyn Image>)> {
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
+    unpacking::unread(format, unpacking::Place { name, layers: &[], member: None }).map_or(Ok(()), Err)?;
     let image = disk_format::open(format, bytes.clone(), limits(request))?;
     let guest_size = image.virtual_size();
     if !is_kept(request, format) {
@@ -280,7 +286,8 @@ fn by_offset(
         true => Arc::new(Fetched::new(bytes.clone())?),
         false => bytes.clone(),
     };
-    let (format, guest_size, mut image) = run_confined(|| look(request, tables, head))??;
+    let (format, guest_size, mut image) =
+        run_confined(|| look(request, &source.facts().name, tables, head))??;
     if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
         let (holes, size) = (source.clone(), bytes.size());
         image = Box::new(Sparse::new(format, size, move || {
@@ -316,20 +323,21 @@ fn peel(
         None => Box::new(stream),
     };
     let path = member(request);
-    let Stack { layers, needs, reader } =
+    let Stack { layers, needs, member, reader } =
         stack::stack_of_member(input, &peeling(request, &boundaries), path)?;
     if let Some(path) = path.filter(|_| !layers.contains(&filter::Layer::Tar)) {
         return Err(filter::no_archive(&facts.name, path));
     }
-    let layers: Vec<_> = layers.into_iter().zip(needs).collect();
     let head = reader.head();
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
+    let place = unpacking::Place { name: &facts.name, layers: &layers, member: path.or(member.as_deref()) };
+    unpacking::unread(format, place).map_or(Ok(()), Err)?;
+    let layers: Vec<_> = layers.into_iter().zip(needs).collect();
     let guest_size = match format {
         Format::Raw | Format::Iso => None,
         // A separate reader parses the head only.
         _ => {
-            let image = disk_format::stream(format, limits(request));
-            let mut image = image.map_err(|e| unread(e, &layers))?;
+            let mut image = disk_format::stream(format, limits(request))?;
             image.push(0, head, false)?;
             image.virtual_size()
         }
@@ -351,16 +359,6 @@ fn peel(
     let source = source.clone();
     let stream = Stream { source, reader, counted, boundaries, sums, from: 0, position: None };
     Ok(Opened { access: SourceAccess::Stream(stream), layers, format, virtual_size, guest_size })
-}
-
-/// The error for a disk of a format that is not read, inside of these layers.
-fn unread(e: disk_format::Error, layers: &[(filter::Layer, filter::Need)]) -> Error {
-    let layers: Vec<filter::Layer> = layers.iter().map(|(layer, _)| *layer).collect();
-    let e = Error::from(e);
-    match filter::unpacking(&layers) {
-        Some(how) => e.and(&how),
-        None => e,
-    }
 }
 
 /// Reads all tables of an image; they are checked as they are read.

@@ -46,6 +46,7 @@ pub mod read_ahead;
 pub mod stack;
 mod state;
 mod tar;
+pub(crate) mod unpacking;
 pub(crate) mod validating_reader;
 pub mod verify;
 mod xz;
@@ -181,17 +182,12 @@ pub fn open(
         .reader)
 }
 
-/// The file of this path in an archive.
-pub(crate) fn open_member(input: Box<dyn Read + Send>, path: &str) -> Box<dyn HoleRead + Send> {
-    Box::new(tar::Tar::member(input, path))
-}
-
 /// The disk in an archive, or the file of this path. `found` receives the path of the disk, unless it has one.
 pub(crate) fn open_archive(
     input: Box<dyn Read + Send>,
     path: Option<&str>,
     found: &Arc<OnceLock<String>>,
-) -> Box<dyn Read + Send> {
+) -> Box<dyn HoleRead + Send> {
     let tar = match path {
         Some(path) => tar::Tar::member(input, path),
         None => tar::Tar::new(input),
@@ -199,7 +195,7 @@ pub(crate) fn open_archive(
     Box::new(tar.telling(found.clone()))
 }
 
-/// The error for a path in an archive, where there is no archive.
+/// Error of a source that is no archive, where a path in an archive was given.
 pub(crate) fn no_archive(name: &str, path: &str) -> Error {
     let what = format!("{name} is not an archive, in which {path:?} could be a disk; leave out --path");
     Error::new(crate::ErrorKind::Usage, what)
@@ -237,21 +233,6 @@ fn open_growing(
         }
         Layer::Tar => Ok(Opened { reader: Box::new(tar::Tar::new(input)), allow: None }),
     }
-}
-
-/// Advice for a disk that another program has to read: how to get it out of these layers, the outermost first.
-/// `None` if there are none.
-pub(crate) fn unpacking(layers: &[Layer]) -> Option<String> {
-    // tar finds the compression around an archive by itself.
-    let archive = layers.iter().find(|layer| **layer == Layer::Tar);
-    let command = match archive.or(layers.first())? {
-        Layer::Tar => "tar -xf",
-        Layer::Gzip => "gzip -dk",
-        Layer::Xz => "xz -dk",
-        Layer::Zstd => "zstd -dk",
-    };
-    let names: Vec<&str> = layers.iter().rev().map(|layer| layer.name()).collect();
-    Some(format!("it is inside {}, which is unpacked before that: {command} FILE", names.join(" in ")))
 }
 
 /// The error for invalid input, with the offset in the layer's own bytes.

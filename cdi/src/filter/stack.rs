@@ -10,12 +10,12 @@ use super::holes::{Dense, HoleRead};
 use super::limit::{self, Limited};
 use super::read_ahead::{ReadAhead, Shape};
 use super::{Boundary, Budget, HEAD, Layer, Need, OnBoundary, Opened, StagedBudget};
-use super::{detect, need, open_growing, open_member, refused_layer};
+use super::{detect, need, open_archive, open_growing, refused_layer};
 use crate::{Error, Result};
 use fetch::Decoded;
 use std::io::{self, Read};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The most layers around a disk.
 pub const DEPTH: usize = 4;
@@ -43,6 +43,8 @@ pub struct Stack {
     pub layers: Vec<Layer>,
     /// Needs of each layer.
     pub needs: Vec<Need>,
+    /// Path of the disk in the outermost archive, unless it was named.
+    pub member: Option<String>,
     /// The bytes inside. Their head can be inspected before they are read.
     pub reader: Peeked,
 }
@@ -52,7 +54,7 @@ pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
     peel(input, options, detect, None)
 }
 
-/// As [`stack`]. `path`: the file that is the disk, in the outermost archive.
+/// Removes the layers of `input` as [`stack`] does. The disk is the file `path` of the outermost archive.
 pub(crate) fn stack_of_member(
     input: Box<dyn Read + Send>,
     options: &Options,
@@ -75,7 +77,7 @@ fn peel(
     let mut reader = Peeked::new(Box::new(Dense(input)), HEAD)?;
     let (mut layers, mut needs, mut growing) = (Vec::new(), Vec::new(), Vec::new());
     let mut budget = options.budget;
-    let sole = Arc::new(AtomicBool::new(false));
+    let (sole, member) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
     let on_boundary = options.on_boundary.clone().map(|f| only_if(&sole, f));
     let mut next = detect(reader.head());
     if !matches!(next, Some(Layer::Xz | Layer::Zstd)) {
@@ -100,10 +102,11 @@ fn peel(
         let need = need(layer, reader.head())?;
         let room = StagedBudget { budget, at_first: need.least };
         let marks = on_boundary.clone().filter(|_| layers.is_empty());
-        let path = if layer == Layer::Tar { path.take() } else { None };
-        let Opened { reader: inner, allow } = match path {
-            Some(path) => Opened { reader: open_member(Box::new(reader), path), allow: None },
-            None => open_growing(layer, Box::new(reader), room, None, marks)?,
+        let Opened { reader: inner, allow } = match layer {
+            Layer::Tar => {
+                Opened { reader: open_archive(Box::new(reader), path.take(), &member), allow: None }
+            }
+            _ => open_growing(layer, Box::new(reader), room, None, marks)?,
         };
         growing.extend(allow.map(|allow| (allow, need)));
         spend(&mut budget, need.least);
@@ -124,7 +127,7 @@ fn peel(
         allow(need.wanted(options.budget.threads).min(need.least.saturating_add(share)));
     }
     sole.store(layers.len() == 1, Ordering::Relaxed);
-    Ok(Stack { layers, needs, reader })
+    Ok(Stack { layers, needs, member: member.get().cloned(), reader })
 }
 
 /// Enters a source with the only layer `layer` again. `input` is at `from.input`.

@@ -44,7 +44,7 @@ impl Front {
         Ok(Front { member: found.get().cloned(), ..front })
     }
 
-    /// As [`Front::decode`]; `found` receives the path of the disk in an archive.
+    /// Removes the layers as [`Front::decode`] does. `found` receives the path of the disk in an archive.
     fn unwrap_layers(
         input: Box<dyn Read + Send>,
         whole: bool,
@@ -80,7 +80,8 @@ impl Front {
             let path = if layer == Layer::Tar { path.take() } else { None };
             let opened = need.and_then(|need| {
                 if layer == Layer::Tar {
-                    return Ok(filter::open_archive(reader, path, found));
+                    let archive: Box<dyn Read + Send> = filter::open_archive(reader, path, found);
+                    return Ok(archive);
                 }
                 let memory = need.least.min(options.memory);
                 filter::open(layer, reader, Budget { threads: 1, memory, beside: 0 }, None, None)

@@ -28,10 +28,11 @@ pub use image::inspect_image;
 pub use report::*;
 pub use text::text;
 
+use crate::filter::{self, unpacking};
 use crate::source::Source;
 use crate::source::fetched::Fetched;
 use crate::source::sequential::Sequential;
-use crate::{Error, Result, filter, plan};
+use crate::{Error, Result, plan};
 use blocks::{Blocks, Meter};
 use container_disk::run_confined;
 use disk_format::inspect::{inspect_partial, outside};
@@ -146,6 +147,8 @@ fn look(
     } else {
         let format = Format::probe(&head);
         describe_header(format, &head, report);
+        let place = unpacking::Place { name: &report.name, layers: &[], member: None };
+        report.refused = unpacking::unread(format, place).map(|e| e.to_string());
         let limits = Limits { max_size: options.max_size, ..Limits::default() };
         if let Some(image) = accepted(open(format, &blocks, limits), report)? {
             report.virtual_size = Some(image.virtual_size());
@@ -225,6 +228,11 @@ fn layered(front: Front, options: InspectOptions<'_>, report: &mut Report) -> Re
     }
     let format = Format::probe(&front.bytes);
     describe_header(format, &front.bytes, report);
+    let member = options.path.or(report.member.as_deref());
+    let place = unpacking::Place { name: &report.name, layers: &front.layers, member };
+    if let Some(e) = unpacking::unread(format, place) {
+        report.refused.get_or_insert(e.to_string());
+    }
     let limits = Limits { max_size: options.max_size, ..Limits::default() };
     let seen = front.bytes.len().min(options.front) as u64;
     match PrefixView::new(format, front.bytes, front.whole, limits) {
@@ -232,15 +240,7 @@ fn layered(front: Front, options: InspectOptions<'_>, report: &mut Report) -> Re
             report.virtual_size = view.virtual_size();
             report.disk = Some((&inspect_partial(&view, view.virtual_size())).into());
         }
-        Err(e) => {
-            let is_first = report.refused.is_none() && e.kind() == ErrorKind::Unsupported;
-            report.refuse(&e);
-            let how = filter::unpacking(&front.layers).filter(|_| is_first);
-            report.refused = report.refused.take().map(|why| match how {
-                Some(how) => format!("{why}; {how}"),
-                None => why,
-            });
-        }
+        Err(e) => report.refuse(&e),
     }
     if !front.whole {
         let unpacked = if report.layers.is_empty() { "" } else { "unpacked " };

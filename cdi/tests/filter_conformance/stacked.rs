@@ -17,7 +17,7 @@ fn options() -> Options {
 fn peel(packed: Vec<u8>, options: Options) -> Result<(Vec<Layer>, Vec<u8>), Error> {
     guarded(move || {
         let input = Box::new(Awkward::new(std::io::Cursor::new(packed), 5003));
-        let Stack { layers, needs, mut reader } = stack::stack(input, &options)?;
+        let Stack { layers, needs, mut reader, .. } = stack::stack(input, &options)?;
         assert_eq!(layers.len(), needs.len());
         let head = reader.head().to_vec();
         let mut out = Vec::new();

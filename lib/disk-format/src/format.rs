@@ -43,13 +43,22 @@ impl Format {
         }
     }
 
-    /// Advice about a disk of a format that is not read: the command that makes a qcow2 of it.
-    pub fn remedy(self, from: &str, to: &str) -> String {
+    /// True if disks of this format are read.
+    pub fn is_read(self) -> bool {
+        matches!(self, Format::Raw | Format::Qcow2 | Format::Iso)
+    }
+
+    /// Advice about a disk of a format that is not read: the command that makes a qcow2 of it, behind the ones that get the
+    /// file `from`.
+    pub fn remedy(self, from: &str, to: &str, before: &[String]) -> String {
         match self {
             Format::Luks => {
                 "it is encrypted: decrypt it first, or declare it raw where the guest has the key".to_owned()
             }
-            _ => format!("convert it first: qemu-img convert -O qcow2 {from} {to}"),
+            _ => {
+                let before: String = before.iter().map(|command| format!("{command} && ")).collect();
+                format!("convert it first: {before}qemu-img convert -O qcow2 {from} {to}")
+            }
         }
     }
 

@@ -141,13 +141,13 @@ pub fn stream(format: Format, limits: Limits) -> Result<Box<dyn StreamImage>> {
     }
 }
 
+/// Words about a format that [`Format::is_read`] does not name.
+pub const UNREAD: &str = "this format is recognised but cannot be read yet";
+
 fn unsupported(format: Format) -> Error {
     Error::new(
         ErrorKind::Unsupported,
         format,
-        format!(
-            "this format is recognised but cannot be read yet; {}",
-            format.remedy(&format!("IN.{format}"), "OUT.qcow2")
-        ),
+        format!("{UNREAD}; {}", format.remedy(&format!("IN.{format}"), "OUT.qcow2", &[])),
     )
 }

@@ -31,6 +31,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use extent::{Data, Extent, Window};
 pub use format::Format;
 pub use guest::{GuestView, PrefixView};
-pub use image::{Image, Limits, StreamImage, StreamPosition, open, stream};
+pub use image::{Image, Limits, StreamImage, StreamPosition, UNREAD, open, stream};
 pub use inspect::{DiskFacts, inspect};
 pub use read_at::ReadAt;

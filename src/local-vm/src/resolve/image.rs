@@ -250,7 +250,7 @@ pub fn usable(path: &Path) -> Result<Format> {
         other => {
             let what = format!(
                 "{path} is a {other} image, but the disks of a VM are raw or qcow2: {}",
-                other.remedy(&path.display().to_string(), "disk.qcow2"),
+                other.remedy(&path.display().to_string(), "disk.qcow2", &[]),
                 path = path.display(),
             );
             Err(Error::refused(what))
