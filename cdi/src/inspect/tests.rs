@@ -396,6 +396,19 @@ fn text_is_for_people_and_80_columns() {
     }
 }
 
+/// "Nothing speaks for it" said neither what was looked for nor what to do.
+#[test]
+fn a_disk_that_does_not_boot_says_what_it_lacks() {
+    let report = inspect_front("data.img", 1 << 20, vec![0; 1 << 20]).unwrap();
+    let text = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "boots: not by itself: no boot loader in the first sector, no EFI system partition",
+        "it needs another disk to boot from, or a kernel (coracle build --kernel)",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+}
+
 #[test]
 fn a_disc_is_described() {
     let seed = report("seed.iso");

@@ -186,7 +186,7 @@ impl Page {
         let boots = [boots("BIOS", &disk.boot.bios), boots("UEFI", &disk.boot.uefi)];
         let boots: Vec<String> = boots.into_iter().flatten().collect();
         match boots.as_slice() {
-            [] => self.line("boots", "nothing speaks for it"),
+            [] => self.line("boots", &no_boot(disk.optical.is_some())),
             some => some.iter().for_each(|how| self.line("boots", how)),
         }
     }
@@ -268,6 +268,18 @@ impl Page {
             self.line("cloud-init", &seeded(seed));
         }
     }
+}
+
+/// The places where something to boot was looked for, and what to do with a disk that has nothing there.
+fn no_boot(is_optical: bool) -> String {
+    let places = match is_optical {
+        true => "no El Torito entry, no boot loader in the first sector, no EFI system partition",
+        false => "no boot loader in the first sector, no EFI system partition, no EFI boot program",
+    };
+    format!(
+        "not by itself: {places}; as a disk of data it needs another disk to boot from, or a kernel (coracle build \
+         --kernel)"
+    )
 }
 
 fn seeded(seed: &Seed) -> String {
