@@ -23,7 +23,7 @@ pub struct Guest {
 impl std::fmt::Display for Guest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.vm {
-            Some(vm) => write!(f, "the VM {vm} (process {})", self.pid)?,
+            Some(vm) => write!(f, "the VM {} (process {})", shown(vm), self.pid)?,
             None => write!(f, "the QEMU process {}", self.pid)?,
         }
         match &self.by {
@@ -31,6 +31,12 @@ impl std::fmt::Display for Guest {
             None => Ok(()),
         }
     }
+}
+
+/// A VM by its name in libvirt, NAMESPACE_NAME: the VMs of a computer without a cluster are in the namespace `default`, which
+/// their user has not named. Programs other than ours may give any name.
+fn shown(vm: &str) -> &str {
+    vm.strip_prefix("default_").unwrap_or(vm)
 }
 
 impl Storage {
@@ -114,6 +120,17 @@ mod tests {
         }
         for name in ["qemu-img", "kvm", "..qemu-kvm", "", "."] {
             assert!(!is_qemu_program(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_vm_is_told_by_the_name_that_its_user_gave_it() {
+        for (vm, said) in [
+            ("default_web", "the VM web (process 7)"),
+            ("blue_web", "the VM blue_web (process 7)"),
+            ("win 11", "the VM win 11 (process 7)"),
+        ] {
+            assert_eq!(Guest { pid: 7, vm: Some(vm.into()), by: None }.to_string(), said);
         }
     }
 

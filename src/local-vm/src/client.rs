@@ -2,6 +2,8 @@
 //! (`lib/launcher-client`) for verbs, with errors that name the VM.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::place::Home;
+use crate::user_words::UserWords;
 use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, MonitorCommand, Request, State, Sync};
 use launcher_client::{self as one, Access, Timeouts, wait};
 use std::os::unix::net::UnixStream;
@@ -21,13 +23,21 @@ pub struct Client {
     vm: String,
     socket: PathBuf,
     one: one::Client,
+    /// Home of the VM, by which messages get the user's names.
+    home: Option<Home>,
 }
 
 impl Client {
     /// A client for the launcher of this VM at this socket. Nothing is opened yet.
     pub fn new(vm: &str, socket: PathBuf) -> Client {
         let one = one::Client::at(format!("the launcher of {vm}"), &socket).with(PATIENCE);
-        Client { vm: vm.to_owned(), socket, one }
+        Client { vm: vm.to_owned(), socket, one, home: None }
+    }
+
+    /// The client for a VM of this home.
+    #[must_use]
+    pub(crate) fn of_home(self, home: &Home) -> Client {
+        Client { home: Some(home.clone()), ..self }
     }
 
     pub fn socket(&self) -> &Path {
@@ -46,7 +56,7 @@ impl Client {
 
     /// Current state of the VM.
     pub fn state(&self) -> Result<State> {
-        self.wait(self.one.state())
+        self.wait(self.one.state()).map(|state| self.in_user_words(state))
     }
 
     /// Tells the launcher the VM that it must run.
@@ -102,6 +112,19 @@ impl Client {
         Ok(Stream { first, socket })
     }
 
+    /// The state with the user's names in its message.
+    fn in_user_words(&self, mut state: State) -> State {
+        state.message = state.message.map(|message| self.translated(message));
+        state
+    }
+
+    fn translated(&self, message: String) -> String {
+        match &self.home {
+            Some(home) => UserWords::find(home, &self.vm).translate(&message),
+            None => message,
+        }
+    }
+
     fn wait<T>(&self, work: impl Future<Output = one::Result<T>>) -> Result<T> {
         wait(work).map_err(|e| self.error(e))
     }
@@ -121,13 +144,13 @@ impl Client {
             return e.into_cause().into_iter().fold(Error::new(kind, what), Error::because);
         }
         let Some(refusal) = e.refusal() else {
-            let error = Error::new(kind, e.to_string());
+            let error = Error::new(kind, self.translated(e.to_string()));
             // The message already says that the socket is closed.
             let cause = e.into_cause().filter(|_| kind != ErrorKind::NotFound);
             return cause.into_iter().fold(error, Error::because);
         };
         let faults: String = refusal.faults.iter().map(|fault| format!("\n  {fault}")).collect();
-        let error = Error::new(kind, format!("{}{faults}", refusal.error));
+        let error = Error::new(kind, self.translated(format!("{}{faults}", refusal.error)));
         refusal.hint.iter().fold(error, |error, hint| error.with_hint(hint))
     }
 }
@@ -141,10 +164,11 @@ pub struct States {
 impl States {
     /// The next state; `None` after the launcher has ended or closed the stream.
     pub fn next(&mut self, patience: Option<Duration>) -> Result<Option<State>> {
-        match patience {
+        let next = match patience {
             Some(patience) => self.client.wait(self.states.next_within(patience)),
             None => self.client.wait(self.states.next()),
-        }
+        }?;
+        Ok(next.map(|state| self.client.in_user_words(state)))
     }
 }
 

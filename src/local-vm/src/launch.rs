@@ -67,9 +67,9 @@ pub fn log(home: &Home, name: &str) -> PathBuf {
 /// A client for the VM's launcher, running or not. A launcher of an earlier version may listen at a path that another home
 /// uses for a VM of this name, too: it is the VM's if it has the VM's folder.
 pub fn client(home: &Home, name: &str) -> Result<Client> {
-    let client = Client::new(name, home.socket(name)?);
+    let client = Client::new(name, home.socket(name)?).of_home(home);
     let Some(earlier) = home.earlier_socket(name).filter(|_| !client.is_there()) else { return Ok(client) };
-    let earlier = Client::new(name, earlier);
+    let earlier = Client::new(name, earlier).of_home(home);
     match earlier.info() {
         Ok(info) => match (file_at(&info.root)?, file_at(&root(home, name))?) {
             (Some(of_launcher), Some(own)) if of_launcher == own => Ok(earlier),

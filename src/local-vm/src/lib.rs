@@ -8,7 +8,7 @@
 //!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
 //!     worker ── reads foreign bytes, in a confined process of its own
 //!     confined ── logs the confinement of all these processes at -v
-//!     client ── requests to the launcher, and its streams
+//!     client ── requests to the launcher, and its streams; user_words ── its messages with the user's names
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
 //!     forwarding ── port forwards of a VM that runs; kept_disks ── the pool as its user lists and empties it
@@ -37,6 +37,7 @@ pub mod record;
 pub mod resolve;
 pub mod start;
 pub mod unpacked;
+mod user_words;
 pub mod whole_file;
 pub mod worker;
 

@@ -12,6 +12,7 @@ use super::host_file::HostDisks;
 use super::launch;
 use super::place::{Home, Lock, gone};
 use super::raw_disks;
+use super::user_words::UserWords;
 use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
@@ -228,6 +229,8 @@ impl Vm {
                 }));
             }
         };
+        state.message =
+            state.message.map(|message| UserWords::find(&self.home, self.name()).translate(&message));
         if !state.life.is_final() && !process::runs_qemu(&state) {
             (state.qemu_pid, state.qemu_started) = (None, None);
             state.life = Life::Failed;
