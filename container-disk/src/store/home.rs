@@ -31,6 +31,16 @@ pub fn default_folder() -> Result<PathBuf> {
     from_variables(|name| std::env::var_os(name))
 }
 
+/// The message about a relative `CORACLE_HOME`, with the absolute path that was probably meant.
+pub fn relative_home(home: &Path) -> String {
+    let absolute = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
+    format!(
+        "the folder {} of CORACLE_HOME or --root is relative, and would be another one in each folder; write {}",
+        home.display(),
+        absolute.display()
+    )
+}
+
 /// The folders above the store that only the user may write to.
 pub(super) fn above(store: &Path) -> Vec<PathBuf> {
     above_of(path(&|name: &str| std::env::var_os(name), "CORACLE_HOME"), store)
@@ -53,7 +63,10 @@ fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf
         return Ok(store);
     }
     if let Some(home) = path(&variable, "CORACLE_HOME") {
-        return Ok(home.join(BELOW));
+        return match home.is_absolute() {
+            true => Ok(home.join(BELOW)),
+            false => Err(Error::usage(relative_home(&home))),
+        };
     }
     // The XDG specification requires that relative paths are ignored.
     let data = path(&variable, "XDG_DATA_HOME").filter(|data| data.is_absolute());
@@ -100,6 +113,9 @@ mod tests {
             assert_eq!(folder(set).unwrap(), PathBuf::from(want), "{set:?}");
         }
         assert!(folder(&[]).unwrap_err().to_string().contains("CORACLE_STORE"));
+        let relative = folder(&[("CORACLE_HOME", "m"), home]).unwrap_err().to_string();
+        let absolute = std::env::current_dir().unwrap().join("m");
+        assert!(relative.ends_with(&format!("write {}", absolute.display())), "{relative}");
     }
 
     #[test]

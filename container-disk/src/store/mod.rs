@@ -32,7 +32,7 @@ mod prune;
 #[cfg(test)]
 mod tests;
 
-pub use home::{default_folder, folder};
+pub use home::{default_folder, folder, relative_home};
 pub use list::{Listed, ListedFacts};
 pub use prune::{Pruned, prune};
 

@@ -8,18 +8,21 @@
 //!  $XDG_CACHE_HOME/coracle/launcher/     libvirt's cache of QEMU's capabilities
 //! ```
 //!
-//! `CORACLE_HOME` (or `--root`) puts all of these below one folder (`CORACLE_HOME` the store of images, too), with a socket `run/NAME.sock`. The runtime folder of a user may
-//! serve several state folders (another `HOME` or `XDG_STATE_HOME`), so the hash of a socket there is that of the VM's folder.
-//! Earlier versions had `NAME.sock` in both. Every folder is the user's own (0700). A
-//! folder that belongs to another user, or lies below such a folder, is refused ([`guard::folder`]): its
-//! owner could answer in the launcher's place. A folder that others may write to is refused as well, from the
-//! folder `coracle` (or the one that was named) down, because its content could be replaced. The default
-//! runtime folder is also refused if others can write to a folder above it.
+//! `CORACLE_HOME` (or `--root`) puts all of these below one folder, with a socket `run/NAME.sock`; `CORACLE_HOME` puts the
+//! store of images there, too. That folder has an absolute path: a relative one would be another folder at the next
+//! call from elsewhere, without the VMs that run. The runtime folder of a user may serve several state folders (another `HOME` or
+//! `XDG_STATE_HOME`), so the hash of a socket there is that of the VM's folder. Earlier versions had `NAME.sock` in both.
+//!
+//! Every folder is the user's own (0700). A folder that belongs to another user, or lies below such a folder, is refused
+//! ([`guard::folder`]): its owner could answer in the launcher's place. A folder that others may write to is refused as well,
+//! from the folder `coracle` (or the one that was named) down, because its content could be replaced. The default runtime
+//! folder is also refused if others can write to a folder above it.
 
 use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::{ATTEMPTS, LOCK};
 use container_disk::Digest;
+use container_disk::store::relative_home;
 use guard::folder::Parents;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -64,6 +67,9 @@ impl Home {
         // The XDG specification says that relative paths are to be ignored.
         let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(root) = root.filter(|root| !root.as_os_str().is_empty()) {
+            if root.is_relative() {
+                return Err(Error::new(ErrorKind::Usage, relative_home(&root)));
+            }
             let root = std::path::absolute(&root)
                 .map_err(|e| Error::io(format!("cannot find the folder {}", root.display()), e))?;
             let below = |name: &str| root.join(name);
@@ -410,6 +416,17 @@ mod tests {
             assert!(path.starts_with("/r"), "{}", path.display());
         }
         assert_eq!(home.socket("a").unwrap(), Path::new("/r/run/a.sock"));
+    }
+
+    /// VMs were left behind in the folder of each call.
+    #[test]
+    fn a_relative_folder_is_refused_with_its_absolute_path() {
+        let here = std::env::current_dir().unwrap();
+        for name in ["vms", "./vms"] {
+            let e = home(Some(name), &[("HOME", "/h")]).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Usage);
+            assert!(e.to_string().ends_with(&format!("write {}", here.join("vms").display())), "{e}");
+        }
     }
 
     #[test]
