@@ -37,7 +37,7 @@ struct AddArgs {
     vm: VmArgs,
 
     /// Port to forward: HOST:GUEST or ADDRESS:HOST:GUEST, and /udp
-    #[arg(value_name = "PORTS", required = true, value_parser = network::forward)]
+    #[arg(value_name = "PORTS", required = true, value_parser = network::new_forward)]
     ports: Vec<Forward>,
 }
 

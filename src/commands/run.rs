@@ -6,7 +6,7 @@ use super::image_name::names_help;
 use super::start_args::StartArgs;
 use super::vms;
 use crate::console::Input;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use api::launcher::{Forward, State};
 use api::wire::Wire as _;
@@ -61,8 +61,8 @@ pub(crate) struct Args {
     #[arg(long)]
     rm: bool,
 
-    /// Start every VM of a manifest (requires -d)
-    #[arg(long, conflicts_with = "name", requires = "detach")]
+    /// Start every VM of a manifest (requires -d or --dry-run)
+    #[arg(long, conflicts_with = "name")]
     all: bool,
 
     /// Print the objects without starting the VM, after the checks of a start
@@ -85,6 +85,10 @@ enum OutputFormat {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.all && !args.detach && !args.dry_run {
+        let what = "--all has no one console to attach to";
+        return Err(Error::new(ErrorKind::Usage, what).with_hint("add -d, or --dry-run"));
+    }
     let prepared = Prepared::read(args.source.as_deref(), &args.files, &args.start, &args.hardware)?;
     let which = match (&args.start.name, args.all) {
         (_, true) => Selection::All,

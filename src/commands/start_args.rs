@@ -37,7 +37,7 @@ pub(crate) struct StartArgs {
     pub(super) name: Option<String>,
 
     /// Forward a port to the guest: HOST:GUEST or ADDRESS:HOST:GUEST, and /udp
-    #[arg(short, long = "publish", value_name = "PORTS", value_parser = network::forward)]
+    #[arg(short, long = "publish", value_name = "PORTS", value_parser = network::new_forward)]
     pub(super) publish: Vec<Forward>,
 
     /// Forward the ports of the interfaces in the manifest, too

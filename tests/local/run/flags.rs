@@ -45,6 +45,57 @@ fn paths_with_dots_and_tildes_and_links_are_disks() {
         .refused(4, "../none/new.img");
 }
 
+/// It ended with 1, in the middle of the start.
+#[test]
+fn a_new_disk_in_a_folder_that_is_not_there_is_not_found() {
+    let laptop = laptop();
+    let run = |how: &[&str], disk: &str| {
+        let args =
+            [&["run", "deb.img", "--launcher=/bin/false", "--accel=emulation"], how, &["--disk", disk]];
+        laptop.run(&args.concat())
+    };
+    let folder = laptop.place.folder().canonicalize().unwrap().join("none");
+    for how in ["--dry-run", "-d"] {
+        let ran = run(&[how], "none/x.img:1G")
+            .refused(4, &format!("the folder {} does not exist", folder.display()));
+        assert!(ran.err.contains(&format!("make it first (mkdir -p {})", folder.display())), "{}", ran.err);
+        run(&[how], "deb.img/x.img:1G").refused(3, "deb.img is not a folder");
+    }
+    laptop.is_empty();
+}
+
+#[test]
+fn one_port_alone_is_no_forward() {
+    let laptop = laptop();
+    for (text, advice) in [("18082", "write 18082:18082"), ("53/udp", "write 53:53/udp")] {
+        laptop.run(&["run", "--dry-run", "deb.img", "-p", text]).refused(2, advice);
+    }
+}
+
+#[test]
+fn all_vms_of_a_manifest_are_printed_without_a_start() {
+    let laptop = laptop();
+    laptop.place.shell("mkdir vms && for n in a b; do printf 'apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: %s}\nspec: {domain: {memory: {guest: 64Mi}, devices: {}}}\n' $n >vms/$n.yaml; done");
+    let json = laptop.run(&["run", "--dry-run", "--all", "--json", "vms"]).ok().json();
+    assert_eq!(json["items"].as_array().unwrap().len(), 2, "{json}");
+    laptop.run(&["run", "--all", "vms"]).refused(2, "add -d, or --dry-run");
+}
+
+/// Each call had the VMs and images of the folder that it was made in.
+#[test]
+fn a_relative_home_is_refused_with_its_absolute_path() {
+    let laptop = laptop();
+    let absolute = laptop.place.folder().canonicalize().unwrap().join("sub/h");
+    let said = format!("write {}", absolute.display());
+    for args in [&["ps"][..], &["images"], &["run", "--dry-run", "../deb.img"]] {
+        let mut command = laptop.command(args);
+        command.env("CORACLE_HOME", "h").current_dir(laptop.place.path("sub"));
+        Ran::of(command.output().unwrap()).refused(2, &said);
+    }
+    below(&laptop, &["ps", "--root", "./h"]).refused(2, &said);
+    assert!(!absolute.exists());
+}
+
 #[test]
 fn a_host_disk_lies_beside_its_manifest() {
     let laptop = laptop();

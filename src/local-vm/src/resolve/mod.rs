@@ -24,7 +24,7 @@ pub mod pool;
 mod port_holder;
 mod state;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::host_disks;
 use crate::manifest::Objects;
 use api::launcher::{Accelerator, Format, Forward, Kernel, Resolved, Source};
@@ -255,7 +255,7 @@ impl Resolver<'_> {
             Some(files) => files.map(Some),
             None if optional => Ok(None),
             None => Err(Error::new(
-                crate::error::ErrorKind::NotFound,
+                ErrorKind::NotFound,
                 format!("the manifest has no {kind} {name:?}, but the VM refers to it; add the object"),
             )),
         }
@@ -263,6 +263,7 @@ impl Resolver<'_> {
 
     /// A file or block device of the user. A file to be created is left to the launcher.
     fn host_disk(&self, path: &str, create: Option<u64>) -> Result<Option<Source>> {
+        use std::io::ErrorKind::{NotADirectory, NotFound};
         use std::os::unix::fs::FileTypeExt as _;
         let place = PathBuf::from(path);
         match std::fs::metadata(&place) {
@@ -272,7 +273,9 @@ impl Resolver<'_> {
                 Ok(Some(Source::File { path: place, format, preallocated: false }))
             }
             Ok(_) => Err(Error::refused(format!("{path} is neither a file nor a block device"))),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && create.is_some() => Ok(None),
+            Err(e) if matches!(e.kind(), NotFound | NotADirectory) && create.is_some() => {
+                folder_of_new(&place).map(|()| None)
+            }
             Err(e) => Err(Error::io(format!("cannot use the disk {path}"), e)),
         }
     }
@@ -286,6 +289,29 @@ impl Resolver<'_> {
             return Ok(Format::Raw);
         }
         host_disks::format_of_host_disk(&self.images.home, path, |path| self.images.judge(path))
+    }
+}
+
+/// Checks that the folder of a disk that is to be made exists. It is not made: the path may have a slip.
+fn folder_of_new(path: &Path) -> Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    match std::fs::metadata(folder) {
+        Ok(facts) if facts.is_dir() => Ok(()),
+        Ok(_) => {
+            let what =
+                format!("cannot make the disk {}: {} is not a folder", path.display(), folder.display());
+            Err(Error::refused(what))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let what = format!(
+                "cannot make the disk {}: the folder {} does not exist",
+                path.display(),
+                folder.display()
+            );
+            let hint = format!("make it first (mkdir -p {}), or name another one", folder.display());
+            Err(Error::new(ErrorKind::NotFound, what).with_hint(hint))
+        }
+        Err(e) => Err(Error::io(format!("cannot use the folder {}", folder.display()), e)),
     }
 }
 

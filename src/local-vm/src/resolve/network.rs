@@ -1,7 +1,7 @@
 //! Network links of a VM's interfaces without a cluster: a network of its own in user space, with port
 //! forwards.
 //!
-//! `-p 2222:22`, `-p 127.0.0.1:2222:22/tcp`, `-p 5353:53/udp`, `-p 22` (the same port here).
+//! `-p 2222:22`, `-p 127.0.0.1:2222:22/tcp`, `-p 5353:53/udp`.
 
 use super::port_holder;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +19,19 @@ const HERE: &str = "127.0.0.1";
 /// Maximum number of ports in ranges of a manifest: each one is a socket of QEMU.
 const MOST: usize = 256;
 
-/// Parses `[ADDRESS:]HOST:GUEST[/udp]` or `PORT`.
+/// Parses `[ADDRESS:]HOST:GUEST[/udp]`. One port alone is refused: with docker it is that of the guest, at any free one here.
+pub fn new_forward(text: &str) -> Result<Forward> {
+    let forward = forward(text)?;
+    if text.contains(':') {
+        return Ok(forward);
+    }
+    let (port, protocol) = (forward.port, text.find('/').map_or("", |at| &text[at..]));
+    let what = format!("{text:?} is one port, and a port forwarding is HOST:GUEST");
+    let hint = format!("write {port}:{port}{protocol} for port {port} of this computer and of the guest");
+    Err(Error::new(ErrorKind::Usage, what).with_hint(hint))
+}
+
+/// Parses `[ADDRESS:]HOST:GUEST[/udp]`, or the `HOST[/udp]` of a forward that there is.
 pub fn forward(text: &str) -> Result<Forward> {
     let wrong = || {
         let what = format!(
@@ -159,6 +171,18 @@ mod tests {
         for text in ["", "a", "0:22", "22:0", "99999:1", "1:2:3", "x:1:2", "1:2/sctp", ":22"] {
             assert_eq!(forward(text).unwrap_err().kind(), ErrorKind::Usage, "{text}");
         }
+    }
+
+    /// It was the same port of the guest, silently.
+    #[test]
+    fn a_new_forward_has_both_ports() {
+        assert_eq!(new_forward("2222:22/udp").unwrap(), forward("2222:22/udp").unwrap());
+        for (text, advice) in [("18082", "write 18082:18082 for"), ("53/udp", "write 53:53/udp for")] {
+            let e = new_forward(text).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Usage);
+            assert!(e.to_string().contains("is HOST:GUEST") && e.to_string().contains(advice), "{e}");
+        }
+        assert!(new_forward("0").unwrap_err().to_string().contains("is not a port forwarding"));
     }
 
     #[test]
