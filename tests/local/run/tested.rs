@@ -50,6 +50,24 @@ fn a_guest_that_does_not_pass_leaves_its_console_and_nothing_else() {
     laptop.is_empty();
 }
 
+/// The download of a disk took all of it, and the guest had no time.
+#[test]
+fn the_timeout_begins_with_the_guest() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let slow = tests::http::Behaviour { rate: Some(1 << 20), ..tests::http::Behaviour::default() };
+    let server = tests::http::Server::start(tests::disk::Noise::new(8).bytes(4 << 20), slow);
+    let disk = server.url("/data.raw");
+    let run = ["test", "tiny:1", "--memory=256M", "--accel=emulation", "-q", "--disk", &disk, "--timeout=2"];
+    let ran = laptop.run(&[&run[..], &["--expect", "no such words", "--junit", "r.xml"]].concat());
+    ran.refused(1, "no \"no such words\" on the console within 2 s");
+    let report = String::from_utf8(laptop.place.bytes("r.xml")).unwrap();
+    let (_, step) = report.split_once("<testcase").unwrap();
+    let (_, time) = step.split_once("time=\"").unwrap();
+    let seconds: f64 = time.split_once('"').unwrap().0.parse().unwrap();
+    assert!(seconds >= 2.0, "{report}");
+    laptop.is_empty();
+}
+
 #[test]
 fn a_script_that_is_wrong_is_refused_before_anything_is_booted() {
     let laptop = Laptop::new();
