@@ -4,7 +4,7 @@ mod log;
 mod pace;
 
 use crate::error::{Error, ErrorKind, Result};
-use cdi::run::watch::Watch;
+use cdi::run::watch::{Phase, Watch};
 use cdi::size::human;
 use container_disk::progress;
 use error_core::causes;
@@ -115,6 +115,13 @@ impl Step {
         let (done, total) = watch.progress();
         Step { phase: watch.phase().name(), done, total }
     }
+
+    fn of_reading(phase: &'static str, watch: &Watch) -> Step {
+        match Step::of(watch) {
+            step if watch.phase() == Phase::Opening => step,
+            step => Step { phase, ..step },
+        }
+    }
 }
 
 impl Progress {
@@ -123,6 +130,12 @@ impl Progress {
         let watch = watch.clone();
         // Holes of a disk are done, and moved by nobody.
         Progress::measured(show, move || (Step::of(&watch), watch.read()))
+    }
+
+    /// Shows the progress of a disk that is read for its own sake, in this phase from the first byte on.
+    pub(crate) fn of_reading(phase: &'static str, watch: &Arc<Watch>, show: Show) -> Progress {
+        let watch = watch.clone();
+        Progress::measured(show, move || (Step::of_reading(phase, &watch), watch.read()))
     }
 
     /// Shows the progress of blobs that are read or copied.
@@ -297,6 +310,14 @@ pub(crate) fn leave(code: i32) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `verify` said that it converts.
+    #[test]
+    fn reading_has_its_own_name_in_each_phase() {
+        let watch = Watch::default();
+        assert_eq!(Step::of_reading("verifying", &watch).phase, "opening");
+        assert_eq!(Step::of(&watch).phase, "opening");
+    }
 
     #[test]
     fn a_line_says_what_is_known() {

@@ -10,6 +10,7 @@ use cdi::convert::{Request, prepare};
 use cdi::permissions::Permissions;
 use cdi::plan::ConvertOptions;
 use cdi::run::watch::Watch;
+use cdi::size::human;
 use cdi::source::SourceSpec;
 use cdi::target::Destination;
 use clap_complete::engine::ArgValueCompleter;
@@ -59,14 +60,21 @@ struct CheckReport<'a> {
     why: Option<&'a str>,
 }
 
+/// The checks of an image or a disk.
+struct Verified {
+    checks: Vec<Check>,
+    /// What was verified, for the last line; unset for an image.
+    facts: Option<String>,
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let options = args.from.options()?;
     let (wishes, named) = (args.work.wishes(&args.from), SourceSpec::resolve(&args.name, &options)?);
     Permissions::new().source(&named, &options)?.spool().enter();
-    let checks = match named.image() {
-        Some(name) => image(args, name, &options)?,
+    let Verified { checks, facts } = match named.image() {
+        Some(name) => Verified { checks: image(args, name, &options)?, facts: None },
         None => match disk(args, named, options, wishes)? {
-            Some(checks) => checks,
+            Some(verified) => verified,
             None => return Ok(()),
         },
     };
@@ -74,7 +82,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let failed = checks.iter().filter(|check| matches!(check.outcome, Outcome::Failed(_))).count();
     let passed = checks.iter().filter(|check| check.passed()).count();
     match (failed, checks.len()) {
-        (0, all) if passed == all => Ok(()),
+        (0, all) if passed == all => {
+            if !args.work.output.is_json() && !args.work.quiet {
+                let what = facts.unwrap_or_else(|| format!("{all} claims of the image"));
+                ui::say(&format!("{}: verified: {what}", args.name));
+            }
+            Ok(())
+        }
         (0, all) => {
             Err(Error::refused(format!("{}: only {passed} of {all} claims could be checked", args.name)))
         }
@@ -107,7 +121,7 @@ fn disk(
     source: SourceSpec,
     options: cdi::source::Options,
     wishes: ConvertOptions,
-) -> Result<Option<Vec<Check>>> {
+) -> Result<Option<Verified>> {
     let watch = Arc::new(Watch::default());
     ui::on_interrupt(watch.clone())?;
     let source_format = args.work.source_format();
@@ -115,7 +129,9 @@ fn disk(
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
     let prepared = match prepare(request, &watch).map_err(Error::from) {
         Ok(prepared) => prepared,
-        Err(e) if e.kind() == ErrorKind::Refused => return Ok(Some(vec![check("format", failed(&e))])),
+        Err(e) if e.kind() == ErrorKind::Refused => {
+            return Ok(Some(Verified { checks: vec![check("format", failed(&e))], facts: None }));
+        }
         Err(e) => return Err(e),
     };
     if args.work.plan {
@@ -126,15 +142,21 @@ fn disk(
         };
         return shown.map(|()| None);
     }
-    let progress = ui::Progress::of(&watch, args.work.show());
+    let progress = ui::Progress::of_reading("verifying", &watch, args.work.show());
     let read = prepared.run(&watch).map_err(Error::from);
     drop(progress);
+    let mut facts = None;
     let whole = match read {
-        Ok(_) => Outcome::Passed,
+        Ok(read) => {
+            let (disk, bytes) = (human(read.virtual_size), human(read.bytes_read));
+            facts = Some(format!("a {} disk of {disk}, {bytes} read", read.source_format));
+            Outcome::Passed
+        }
         Err(e) if e.kind() == ErrorKind::Refused => failed(&e),
         Err(e) => return Err(e),
     };
-    Ok(Some(vec![check("format", Outcome::Passed), check("every byte can be read", whole)]))
+    let checks = vec![check("format", Outcome::Passed), check("every byte can be read", whole)];
+    Ok(Some(Verified { checks, facts }))
 }
 
 fn failed(e: &Error) -> Outcome {

@@ -38,6 +38,15 @@ fn a_disk_is_read_to_its_last_byte() {
         let report = place.run(&["verify", "--json", name]).ok().json();
         assert_eq!(report["passed"], true, "{name}");
     }
+    let told = place.run(&["verify", "packed.qcow2"]).ok().err;
+    assert!(
+        told.starts_with("packed.qcow2: verified: a qcow2 disk of ") && told.ends_with(" read\n"),
+        "{told}"
+    );
+    place.run(&["build", "-q", "-t", "os", "disk.raw"]).ok();
+    let told = place.run(&["verify", "os"]).ok().err;
+    assert!(told.starts_with("os: verified: ") && told.ends_with(" claims of the image\n"), "{told}");
+    assert_eq!(place.run(&["verify", "-q", "os"]).ok().err, "");
     place.shell("truncate -s -100K packed.qcow2");
     place.run(&["verify", "packed.qcow2"]).refused(3, "packed.qcow2");
     place.shell("qemu-img create -q -f qcow2 -b disk.raw -F raw over.qcow2");
