@@ -1,7 +1,7 @@
 //! The verbs `why` and `events`.
 
 use super::args::VmArg;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::target::{is_replica_set, name};
@@ -19,8 +19,8 @@ use std::str::FromStr;
 /// PVC and a DataImportCron how they stand.
 #[derive(Debug, clap::Args)]
 pub(super) struct WhyArgs {
-    /// Name of the VM, or TYPE/NAME: vm, vmi, pool, rs, dv, pvc or
-    /// dataimportcron
+    /// Name of the VM, pool or replica set, or TYPE/NAME: vm, vmi, pool, rs,
+    /// dv, pvc or dataimportcron
     #[arg(value_name = "VM")]
     what: Subject,
 }
@@ -28,7 +28,8 @@ pub(super) struct WhyArgs {
 /// The object that the page is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Subject {
-    kind: Kind,
+    /// `None` without a type: a VM, or else a pool or a replica set.
+    kind: Option<Kind>,
     name: String,
 }
 
@@ -36,7 +37,9 @@ impl FromStr for Subject {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Subject, String> {
-        let (word, rest) = text.split_once('/').unwrap_or(("vm", text));
+        let Some((word, rest)) = text.split_once('/') else {
+            return Ok(Subject { kind: None, name: name(text)? });
+        };
         let kind = match word.to_lowercase().as_str() {
             "dv" | "dvs" | "datavolume" | "datavolumes" => Kind::DataVolume,
             "pvc" | "pvcs" | "persistentvolumeclaim" | "persistentvolumeclaims" => {
@@ -53,7 +56,7 @@ impl FromStr for Subject {
                 )
             })?,
         };
-        Ok(Subject { kind, name: name(rest)? })
+        Ok(Subject { kind: Some(kind), name: name(rest)? })
     }
 }
 
@@ -67,16 +70,38 @@ pub(super) struct EventsArgs {
 pub(super) async fn why(args: &WhyArgs, cluster: &Cluster) -> Result<()> {
     let Subject { kind, name } = &args.what;
     let text = match kind {
+        Some(kind) => about(*kind, name, cluster).await?,
+        None => about_any(name, cluster).await?,
+    };
+    ui::out(&text)
+}
+
+/// The page about a VM, or about the pool or the replica set of this name.
+async fn about_any(name: &str, cluster: &Cluster) -> Result<String> {
+    let no_vm = match about(Kind::VirtualMachine, name, cluster).await {
+        Err(e) if e.kind() == ErrorKind::NotFound => e,
+        found => return found,
+    };
+    for kind in [Kind::VirtualMachinePool, Kind::VirtualMachineInstanceReplicaSet] {
+        // The error about the VM says enough where these cannot be read.
+        if let Ok(page) = about(kind, name, cluster).await {
+            return Ok(page);
+        }
+    }
+    Err(no_vm.with_hint("no VMI, pool or replica set has the name either; disks are dv/NAME and pvc/NAME"))
+}
+
+async fn about(kind: Kind, name: &str, cluster: &Cluster) -> Result<String> {
+    Ok(match kind {
         // The page about a VM includes its VMI.
         Kind::VirtualMachine | Kind::VirtualMachineInstance => {
             page(&fetch(cluster, name).await?, &super::prefix(), Timestamp::now())
         }
         Kind::VirtualMachinePool | Kind::VirtualMachineInstanceReplicaSet => {
-            fetch_group(cluster, *kind, name).await?.page(&super::prefix(), Timestamp::now())
+            fetch_group(cluster, kind, name).await?.page(&super::prefix(), Timestamp::now())
         }
-        kind => fetch_disk(cluster, *kind, name).await?.page(&super::prefix(), Timestamp::now()),
-    };
-    ui::out(&text)
+        kind => fetch_disk(cluster, kind, name).await?.page(&super::prefix(), Timestamp::now()),
+    })
 }
 
 pub(super) async fn events(args: &EventsArgs, cluster: &Cluster) -> Result<()> {
@@ -98,9 +123,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_about_is_a_vm_unless_a_type_is_said() {
+    fn what_is_asked_about_has_the_type_that_is_said() {
         for (text, kind, name) in [
-            ("web", Kind::VirtualMachine, "web"),
             ("VMI/web", Kind::VirtualMachineInstance, "web"),
             ("dv/os.1", Kind::DataVolume, "os.1"),
             ("persistentvolumeclaims/a", Kind::PersistentVolumeClaim, "a"),
@@ -111,8 +135,9 @@ mod tests {
             ("rs/front", Kind::VirtualMachineInstanceReplicaSet, "front"),
             ("vmirs/front", Kind::VirtualMachineInstanceReplicaSet, "front"),
         ] {
-            assert_eq!(text.parse(), Ok(Subject { kind, name: name.to_owned() }));
+            assert_eq!(text.parse(), Ok(Subject { kind: Some(kind), name: name.to_owned() }));
         }
+        assert_eq!("web".parse(), Ok(Subject { kind: None, name: "web".to_owned() }));
         for bad in ["pod/a", "dv/", "dv/../a", "dv/a/b", "/a", ""] {
             assert!(bad.parse::<Subject>().is_err(), "{bad}");
         }

@@ -266,6 +266,10 @@ fn the_page_about_a_pool_names_its_vms_that_are_not_ready() {
     );
     assert!(page.contains("coracle virt why vm/web-1 -n blue") && !page.contains("web-2"), "{page}");
     assert!(page.contains("Normal  SuccessfulCreate  VirtualMachinePool web"), "{page}");
+    // No VM has the name.
+    assert_eq!(cluster.text("why web"), page);
+    cluster.run("why vm/web").refused(4, "cannot read VM web in namespace blue");
+    cluster.run("why front").refused(4, "no VMI, pool or replica set has the name either");
     let said = "cannot read VirtualMachineInstanceReplicaSet front in namespace blue";
     cluster.run("why rs/front").refused(4, said);
 }
