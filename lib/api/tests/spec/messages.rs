@@ -357,6 +357,18 @@ fn all_faults_are_found_at_once() {
     assert_eq!(faults(&changes, &Settings::of_laptop()).len(), 4);
 }
 
+/// Defaults give the VMI a machine type of its architecture, and that was a second fault.
+#[test]
+fn another_architecture_is_one_fault() {
+    let mut object = base();
+    set(&mut object, "spec.architecture", json!("arm64"));
+    let mut vmi: VirtualMachineInstance = wire::read(object).unwrap();
+    api::defaults::apply(&mut vmi, &api::defaults::DefaultsContext::new("u"));
+    let faults = api::machine::Machine::check(&vmi, &Settings::of_laptop()).unwrap_err();
+    let told: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+    assert_eq!(told, ["spec.architecture"], "{faults:?}");
+}
+
 fn faults(changes: &[(&str, &str)], settings: &Settings) -> Vec<(String, String)> {
     faults_of(changes, settings).into_iter().map(|fault| (fault.field, fault.message)).collect()
 }

@@ -192,7 +192,10 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     pod::resources(resources.as_ref(), &domain_at, check);
     check.not_yet_some(launch_security, domain_at.child("launchSecurity"));
 
-    let machine_type = platform::machine_type(machine.as_ref(), &domain_at, check);
+    let before = check.faults.len();
+    let arch = architecture_of(architecture.as_deref(), &at, check);
+    let is_known_arch = check.faults.len() == before;
+    let machine_type = platform::machine_type(machine.as_ref(), is_known_arch, &domain_at, check);
     let chipset = if machine_type.contains("q35") { Chipset::Q35 } else { Chipset::I440fx };
     let features = platform::features(features.as_ref(), domain.cpu.as_ref(), &domain_at, check);
     let clock = platform::clock(clock.as_ref(), &features.hyperv, &domain_at, check);
@@ -225,7 +228,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         name,
         namespace: pod::namespace(check),
         uid: text::non_empty(&metadata.uid).map(str::to_owned),
-        arch: architecture_of(architecture.as_deref(), &at, check),
+        arch,
         machine_type,
         chipset,
         memory: memory::memory(domain, &domain_at, check),

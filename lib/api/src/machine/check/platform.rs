@@ -13,13 +13,20 @@ const HYPERV: &str = "hypervclock";
 /// Most threads of a pool.
 const MOST_THREADS: u32 = 4096;
 
-pub(super) fn machine_type(machine: Option<&vmi::MachineType>, at: &Path, check: &mut Check<'_>) -> String {
+/// `is_known_arch`: false if the architecture is a fault, whose machine types are then no other one.
+pub(super) fn machine_type(
+    machine: Option<&vmi::MachineType>,
+    is_known_arch: bool,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> String {
     let at = at.child("machine").child("type");
     let name = match machine {
         Some(vmi::MachineType { r#type, other: _ }) if !r#type.is_empty() => r#type.as_str(),
         _ => "q35",
     };
-    if !check.settings.permits_type(name) || text::not_plain(name).is_some() {
+    let is_permitted = !is_known_arch || check.settings.permits_type(name);
+    if !is_permitted || text::not_plain(name).is_some() {
         let allowed = check.settings.machine_types.join(" ");
         check.invalid(&at, format!("{at} is not supported: {name} (allowed values: [{allowed}])"));
     }
