@@ -9,7 +9,7 @@ use crate::vm::SyncError;
 use crate::vm::guest::{Guest, Progress};
 use crate::vm::thaw;
 use crate::{hypervisor, screen};
-use api::launcher::{Exec, Executed, Freeze, MonitorCommand, Refusal, Request, State, Sync};
+use api::launcher::{Exec, Executed, Freeze, GuestFile, MonitorCommand, Refusal, Request, State, Sync};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::ALLOW;
@@ -113,6 +113,10 @@ async fn done(
         Route::GuestExec => {
             let exec: Exec = read(request.into_body()).await.map_err(|e| ours(&e))?;
             Ok(say(StatusCode::OK, &run(service, exec).await?))
+        }
+        Route::GuestFile => {
+            let wanted: GuestFile = read(request.into_body()).await.map_err(|e| ours(&e))?;
+            guest(service, "use a file of", move |guest| guest.file(&wanted)).await
         }
         Route::GuestFreeze => {
             let freeze: Freeze = read_or_default(request.into_body()).await.map_err(|e| ours(&e))?;

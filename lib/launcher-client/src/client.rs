@@ -7,8 +7,8 @@ use crate::sanitize;
 use crate::states::States;
 use crate::stream::Stream;
 use api::launcher::{
-    Answer, Domain, Exec, Executed, Freeze, GuestFilesystem, GuestInfo, GuestUser, Info, MonitorCommand,
-    Refusal, Request, STREAM, State, Stats, Sync as Vm,
+    Answer, Domain, Exec, Executed, Freeze, GuestFile, GuestFileAnswer, GuestFilesystem, GuestInfo,
+    GuestUser, Info, MonitorCommand, Refusal, Request, STREAM, State, Stats, Sync as Vm,
 };
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -254,6 +254,11 @@ impl<P> Client<P> {
     pub async fn exec(&self, exec: &Exec, within: Duration) -> Result<Executed> {
         let call = self.with_body(Method::POST, "/v1/guest/exec", exec, within)?;
         self.ask(Call { most: OUTPUT, ..call }).await
+    }
+
+    /// Carries out a request about a file of the guest.
+    pub async fn guest_file(&self, request: &GuestFile, within: Duration) -> Result<GuestFileAnswer> {
+        self.ask(self.with_body(Method::POST, "/v1/guest/file", request, within)?).await
     }
 
     /// Stream of the VM's states: the current one and each change, with the connector's knowledge of the

@@ -115,6 +115,45 @@ pub struct Exec {
     pub timeout: Option<u64>,
 }
 
+/// A request to the guest agent about a file of the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GuestFile {
+    /// Open a file in a mode of fopen(3). A FIFO is opened for reading and writing: other modes block the guest agent.
+    Open {
+        path: String,
+        mode: String,
+    },
+    /// Read from the position of an open file, at most 64 KiB.
+    Read {
+        handle: i64,
+    },
+    /// Write bytes, in base64, to an open file.
+    Write {
+        handle: i64,
+        data: String,
+    },
+    /// Move the position of an open file to its beginning.
+    Rewind {
+        handle: i64,
+    },
+    Close {
+        handle: i64,
+    },
+}
+
+/// Answer to a [`GuestFile`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GuestFileAnswer {
+    /// Number of the file that was opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handle: Option<i64>,
+    /// Bytes that were read, in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+}
+
 /// Result of a program that ran in the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

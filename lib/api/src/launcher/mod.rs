@@ -16,6 +16,7 @@
 //! GET  /v1/screenshot[?wake]    image/png            wake: the pointer is moved first
 //! GET  /v1/guest/info           GuestInfo            and /users, /filesystems: reports of the guest agent
 //! POST /v1/guest/exec           Exec     ─► Executed
+//! POST /v1/guest/file           GuestFile ─► GuestFileAnswer
 //! POST /v1/guest/freeze         Freeze
 //! POST /v1/guest/thaw           {}                   and /ping
 //! GET  /v1/console[?WAY]        Upgrade: coracle-stream; the serial console, last screen first
@@ -40,8 +41,8 @@ pub use denial::{Denial, DenialFacts, DenialReason};
 pub use domain::{Domain, MonitorCommand};
 pub use ending::Ending;
 pub use guest::{
-    Exec, Executed, Freeze, GuestCommand, GuestFilesystem, GuestInfo, GuestInterface, GuestLoad, GuestUser,
-    LONGEST_FREEZE,
+    Exec, Executed, Freeze, GuestCommand, GuestFile, GuestFileAnswer, GuestFilesystem, GuestInfo,
+    GuestInterface, GuestLoad, GuestUser, LONGEST_FREEZE,
 };
 pub use migration::{
     Migrate, Migration, MigrationLimits, MigrationMode, MigrationPhase, MigrationProgress, MigrationSockets,
