@@ -1,7 +1,7 @@
 //! The verb `coracle cp`: files into a guest and out of it, by its guest agent.
 //!
 //! ```text
-//!  FILE ─► pieces of 512 KiB, base64 ─► sh in the guest appends to PATH.coracle-… ─► SHA-256 compared ─► mv to PATH
+//!  FILE ─► pieces of 64 KiB, base64 ─► sh in the guest appends to PATH.coracle-… ─► SHA-256 compared ─► mv to PATH
 //!  PATH ─► dd | base64 in the guest ─► pieces ─► FILE.partial ─► SHA-256 compared ─► FILE
 //! ```
 //!
@@ -37,12 +37,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Size of a piece in bytes: its base64 is shorter than the output that a launcher passes on.
+/// Size of a piece out of the guest in bytes: its base64 is shorter than the output that a launcher passes on.
 const PIECE: usize = 512 << 10;
+/// Size of a piece into the guest: it is encoded twice, and a launcher takes a command of 160 KiB.
+const PIECE_INTO: usize = 64 << 10;
 /// Blocks of `dd` in a piece.
 const BLOCK: usize = 64 << 10;
 /// Time limit of one piece: the guest may be emulated.
 const PATIENCE: u64 = 120;
+
+/// Path of the copy in the guest: a folder keeps the name of the file.
+const TARGET: &str = r#"p=$1
+case $p in */) p=$p$2;; *) [ -d "$p" ] && p=$p/$2;; esac
+case $p in */*) d=${p%/*}/;; *) d=.;; esac
+if [ ! -d "$d" ]; then printf 'nowhere %s' "${d%/}"
+elif [ -d "$p" ]; then printf 'folder %s' "$p"
+else printf 'yes %s' "$p"; fi"#;
+
+/// Size of a file in the guest. Reading a pipe or a device might never end.
+const SOURCE: &str = r#"if [ -f "$1" ]; then s=$(wc -c <"$1") && printf 'yes %s' "$s"
+elif [ -d "$1" ]; then printf 'folder %s' "$1"
+elif [ -e "$1" ]; then printf 'special %s' "$1"
+else printf 'missing %s' "$1"; fi"#;
 
 /// Copy a file into a VM or out of it, through the guest agent
 ///
@@ -129,11 +145,27 @@ impl Guest {
         }
         let said = stderr.trim().rsplit('\n').next().unwrap_or_default().trim_start_matches("sh: ");
         let said = if said.is_empty() { format!("exit code {exit_code}") } else { printable::line(said) };
-        let kind = match said.contains("No such file or directory") || said.contains("not a file") {
-            true => ErrorKind::NotFound,
-            false => ErrorKind::Failed,
-        };
-        Err(Error::new(kind, format!("{}: {said}", self.name)))
+        Err(Error::failed(format!("{}: {said}", self.name)))
+    }
+
+    /// Runs a script that prints a word and a text, and returns the text behind the word `yes`. Shells word the
+    /// failures of files differently; the words are of the scripts here.
+    fn look(&self, script: &str, args: &[&str]) -> Result<String> {
+        let said = self.sh(script, args, None)?;
+        let (word, text) = said.split_once(' ').unwrap_or((&said, ""));
+        let place = || printable::line(text.trim_end_matches('\n'));
+        match word {
+            "yes" => Ok(text.to_owned()),
+            "folder" => Err(Error::refused(format!("{}:{} is a folder", self.name, place()))
+                .with_hint("one file at a time is copied; tar packs a folder into one")),
+            "special" => Err(Error::refused(format!("{}:{} is not a regular file", self.name, place()))),
+            "missing" | "nowhere" => {
+                let what = if word == "missing" { "file" } else { "folder" };
+                let what = format!("{}:{}: there is no such {what}", self.name, place());
+                Err(Error::new(ErrorKind::NotFound, what))
+            }
+            _ => Err(Error::failed(format!("{}: the answer of its shell is not understood", self.name))),
+        }
     }
 
     /// Compares a file in the guest with the bytes that were copied.
@@ -186,9 +218,7 @@ fn into_guest(guest: &Guest, file: &Path, path: &str, is_interrupted: &AtomicBoo
         return Err(Error::new(ErrorKind::Usage, what).with_hint("tar packs a folder into one"));
     }
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // A folder keeps the name of the file.
-    let place = "p=$1; case $p in */) p=$p$2;; *) [ -d \"$p\" ] && p=$p/$2;; esac; printf %s \"$p\"";
-    let path = guest.sh(place, &[path, &name], None)?;
+    let path = guest.look(TARGET, &[path, &name])?;
     let partial = unused(&format!("{path}.coracle-"))?;
     // A file or a link of that name is an error. Until it is whole, it is its owner's alone.
     guest.sh("umask 077; set -C; : >\"$1\"", &[&partial], None)?;
@@ -196,12 +226,12 @@ fn into_guest(guest: &Guest, file: &Path, path: &str, is_interrupted: &AtomicBoo
     let bar = guest.progress(&done, facts.len());
     let mode = format!("{:o}", facts.permissions().mode() & 0o777);
     let copied = send(guest, &mut from, &partial, &done, is_interrupted).and_then(|()| {
-        guest.sh("chmod \"$3\" \"$1\" && mv -f \"$1\" \"$2\"", &[&partial, &path, &mode], None)
+        guest.sh("chmod -- \"$3\" \"$1\" && mv -f -- \"$1\" \"$2\"", &[&partial, &path, &mode], None)
     });
     drop(bar);
     if copied.is_err() {
         // The error of the copy is told; that of its removal would be the same.
-        let _ = guest.sh("rm -f \"$1\"", &[&partial], None);
+        let _ = guest.sh("rm -f -- \"$1\"", &[&partial], None);
     }
     copied?;
     guest.tell(&file.display().to_string(), &format!("{}:{path}", guest.name), done.load(Relaxed));
@@ -217,10 +247,10 @@ fn send(
     is_interrupted: &AtomicBool,
 ) -> Result<()> {
     let mut hasher = Hasher::new();
-    let mut piece = Vec::with_capacity(PIECE);
+    let mut piece = Vec::with_capacity(PIECE_INTO);
     loop {
         piece.clear();
-        let read = Read::take(&mut *from, PIECE as u64).read_to_end(&mut piece);
+        let read = Read::take(&mut *from, PIECE_INTO as u64).read_to_end(&mut piece);
         if read.map_err(|e| Error::io("cannot read the file", e))? == 0 {
             return guest.compare(partial, done.load(Relaxed), &hasher.finish().to_string());
         }
@@ -234,9 +264,8 @@ fn send(
 }
 
 fn out_of_guest(guest: &Guest, path: &str, file: &Path) -> Result<()> {
-    let look = "[ -d \"$1\" ] && { echo \"$1: a folder, not a file\" >&2; exit 1; }; wc -c <\"$1\"";
     let size: u64 = guest
-        .sh(look, &[path], None)?
+        .look(SOURCE, &[path])?
         .trim()
         .parse()
         .map_err(|_| Error::failed(format!("{}: the size of {path} is not understood", guest.name)))?;
@@ -311,6 +340,8 @@ mod tests {
         let encoded = PIECE.div_ceil(3) * 4;
         assert!(encoded + encoded / 76 + 1 < 1 << 20);
         assert_eq!(PIECE % BLOCK, 0);
+        let twice = (PIECE_INTO.div_ceil(3) * 4).div_ceil(3) * 4;
+        assert!(twice + 1024 < 160 << 10, "the command of a piece into a guest");
     }
     /// A launcher whose guest is this computer. Before the first piece of a copy is written, `first` runs.
     fn guest(folder: &Path, first: impl Fn(&Guest) + Send + 'static) -> Guest {
@@ -388,8 +419,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         std::fs::create_dir(at("guest")).unwrap();
-        std::fs::write(at("one"), vec![1; 3 * PIECE / 2]).unwrap();
-        std::fs::write(at("two"), vec![2; PIECE]).unwrap();
+        std::fs::write(at("one"), vec![1; 3 * PIECE_INTO / 2]).unwrap();
+        std::fs::write(at("two"), vec![2; PIECE_INTO]).unwrap();
         let (two, path) = (at("two"), at("guest/file").display().to_string());
         let other = path.clone();
         let (done, is_done) = std::sync::mpsc::channel();
@@ -401,8 +432,8 @@ mod tests {
         into_guest(&guest, &at("one"), &path, &AtomicBool::new(false)).unwrap();
         let (copied, found) = is_done.recv().unwrap();
         copied.unwrap();
-        assert!(found.unwrap() == vec![2; PIECE], "the copy that ended first");
-        assert!(std::fs::read(&path).unwrap() == vec![1; 3 * PIECE / 2], "the copy that ended last");
+        assert!(found.unwrap() == vec![2; PIECE_INTO], "the copy that ended first");
+        assert!(std::fs::read(&path).unwrap() == vec![1; 3 * PIECE_INTO / 2], "the copy that ended last");
         assert_eq!(names(&at("guest")), ["file"]);
     }
 
@@ -411,7 +442,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         std::fs::create_dir(at("guest")).unwrap();
-        std::fs::write(at("one"), vec![1; PIECE]).unwrap();
+        std::fs::write(at("one"), vec![1; PIECE_INTO]).unwrap();
         std::fs::write(at("guest/file"), "before").unwrap();
         let folder = at("guest");
         // A program in the guest changes the copy before its last piece comes.
@@ -429,6 +460,42 @@ mod tests {
             (vec!["file".into()], b"before".to_vec())
         );
         let e = into_guest(&guest, &at("one"), "/nowhere/file", &AtomicBool::new(false)).unwrap_err();
-        assert!(e.to_string().contains("/nowhere/file.coracle-"), "{e}");
+        assert_eq!(e.kind(), ErrorKind::NotFound);
+        assert_eq!(e.to_string(), "web:/nowhere: there is no such folder");
+    }
+
+    /// Dash, bash and busybox word them differently. Where a folder has the name, `mv` would move the copy into it.
+    #[test]
+    fn files_and_folders_in_the_way_have_their_kinds_in_every_shell() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir_all(at("guest/one")).unwrap();
+        std::fs::write(at("one"), "1").unwrap();
+        std::fs::write(at("guest/-x y"), "2").unwrap();
+        Command::new("mkfifo").arg(at("guest/pipe")).status().unwrap();
+        let guest = guest(place.path(), |_| {});
+        let there = |name: &str| at(&format!("guest/{name}")).display().to_string();
+        for (name, kind, why) in [
+            ("nothing", ErrorKind::NotFound, ": there is no such file"),
+            ("no/thing", ErrorKind::NotFound, ": there is no such file"),
+            ("one", ErrorKind::Refused, " is a folder"),
+            ("pipe", ErrorKind::Refused, " is not a regular file"),
+        ] {
+            let e = out_of_guest(&guest, &there(name), &at("copy")).unwrap_err();
+            assert_eq!(e.kind(), kind, "{e}");
+            assert!(e.to_string().starts_with(&format!("web:{}{why}", there(name))), "{e}");
+        }
+        out_of_guest(&guest, &there("-x y"), &at("copy")).unwrap();
+        assert_eq!(std::fs::read(at("copy")).unwrap(), b"2");
+        let is_interrupted = AtomicBool::new(false);
+        for to in ["", "/"] {
+            let e = into_guest(&guest, &at("one"), &(there("") + to), &is_interrupted).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
+        }
+        into_guest(&guest, &at("one"), &there("one/"), &is_interrupted).unwrap();
+        assert_eq!(
+            (names(&at("guest/one")), names(&at("guest"))),
+            (vec!["one".into()], vec!["-x y".into(), "one".into(), "pipe".into()])
+        );
     }
 }
