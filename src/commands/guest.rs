@@ -41,25 +41,27 @@ pub(crate) struct SshArgs {
 /// Run a program in a VM through the guest agent
 ///
 /// The exit code is the program's; 127 if the guest has no such program, 126
-/// if it may not be run.
+/// if it may not be run. With --tty the program has a terminal, if coracle has
+/// one; the guest needs 'script', which most Linux systems have.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle exec os -- systemctl is-system-running\n  \
+    coracle exec -it os -- bash\n  \
     coracle exec -i os -- sh -c 'cat >/etc/motd' <motd")]
 pub(crate) struct ExecArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Send standard input to the program, up to 1 MiB of text
+    /// Send standard input to the program, up to 96 KiB of text
     #[arg(short, long)]
     interactive: bool,
 
-    /// Accepted for pipes; the guest agent gives a program no terminal, which
-    /// 'coracle console' and 'coracle ssh' have
+    /// Give the program a terminal, and send it all keys; without effect in a
+    /// pipe
     #[arg(short, long)]
     tty: bool,
 
-    /// Seconds to wait before giving up
+    /// Seconds to wait before giving up; a program on a terminal has no limit
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 
@@ -76,8 +78,9 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
     let vm = Vm::open(&args.home.home()?, name)?;
     vm.up()?;
     let (address, port) = port_of_ssh(&vm).ok_or_else(|| {
-        let what = format!("no port is forwarded to port 22 of {name}; run it with -p 2222:22");
+        let what = format!("no port is forwarded to port 22 of {name}");
         Error::new(ErrorKind::Usage, what)
+            .with_hint(format!("'coracle forward add {name} 2222:22' forwards one"))
     })?;
     let known = vm.home.vm(name).join("known_hosts");
     let mut command = Command::new("ssh");
@@ -134,9 +137,15 @@ fn port_of_ssh(vm: &Vm) -> Option<(String, u16)> {
 pub(crate) fn exec(args: &ExecArgs) -> Result<()> {
     let vm = args.vm.open()?;
     let client = vm.up()?;
+    if args.tty && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        return match super::guest_terminal::run(vm.name(), &client, &args.command)? {
+            0 => Ok(()),
+            code => ui::leave(code),
+        };
+    }
     let (program, rest) =
         args.command.split_first().ok_or_else(|| Error::new(ErrorKind::Usage, "no program"))?;
-    let input = if args.interactive { Some(input(args.tty, vm.name())?) } else { None };
+    let input = if args.interactive { Some(input(vm.name())?) } else { None };
     let exec = Exec { command: program.clone(), args: rest.to_vec(), input, timeout: Some(args.timeout) };
     let patience = Duration::from_secs(args.timeout.saturating_add(10).min(86_400));
     let done = match client.exec(&exec, patience).map_err(Error::from) {
@@ -157,25 +166,17 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<()> {
     }
 }
 
-/// Maximum size of standard input in bytes.
-const INPUT_MAX: u64 = 1 << 20;
+/// Maximum size of standard input in bytes: a launcher takes a command of 160 KiB, with the input in base64.
+const INPUT_MAX: u64 = 96 << 10;
 
 /// Standard input to its end.
-fn input(tty: bool, name: &str) -> Result<String> {
-    let stdin = std::io::stdin();
-    if tty && stdin.is_terminal() {
-        let what = "the guest agent gives a program no terminal";
-        let hint = format!(
-            "'coracle console {name}' and 'coracle ssh {name}' have one; -i alone reads up to Ctrl-D"
-        );
-        return Err(Error::new(ErrorKind::Usage, what).with_hint(hint));
-    }
+fn input(name: &str) -> Result<String> {
     let mut bytes = vec![];
-    let read = stdin.lock().take(INPUT_MAX + 1).read_to_end(&mut bytes);
+    let read = std::io::stdin().lock().take(INPUT_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|e| Error::io("cannot read standard input", e))?;
     let hint = format!("coracle cp FILE {name}:PATH copies a file of any size");
     if bytes.len() as u64 > INPUT_MAX {
-        return Err(Error::refused("standard input is longer than 1 MiB").with_hint(hint));
+        return Err(Error::refused("standard input is longer than 96 KiB").with_hint(hint));
     }
     String::from_utf8(bytes).map_err(|_| Error::refused("standard input is not text (UTF-8)").with_hint(hint))
 }

@@ -10,6 +10,7 @@ pub(crate) mod cp;
 mod disk;
 pub(crate) mod forward;
 pub(crate) mod guest;
+mod guest_terminal;
 mod hardware;
 pub(crate) mod host;
 mod image_name;
