@@ -7,13 +7,9 @@ use crate::error::Result;
 use crate::relative_time::ago;
 use crate::ui;
 use api::launcher::{Accelerator, Credentials, GuestInfo, Link, State};
-use local_vm::place::Home;
 use local_vm::record::{Standing, Vm};
 use serde::Serialize;
 use std::fmt::Write as _;
-
-/// Maximum number of launchers that are asked at the same time.
-const ASKED_AT_ONCE: usize = 64;
 
 /// List the running VMs
 #[derive(Debug, clap::Args)]
@@ -80,12 +76,10 @@ struct VmStatus {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let home = args.home.home()?;
-    vms::sweep(&home)?;
     let mut vms = vec![];
-    for (name, shown) in all(&home)? {
-        match shown {
-            Ok((shown, up)) if up || args.all => vms.push(shown),
+    for (name, asked) in vms::list(&args.home.home()?)? {
+        match asked {
+            Ok((vm, standing)) if standing.is_up() || args.all => vms.push(VmStatus::new(&vm, &standing)),
             Ok(_) => {}
             Err(e) => ui::say(&format!("coracle: {name}: {e}")),
         }
@@ -99,32 +93,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ui::out(&table(&vms))
 }
 
-/// A VM and whether it is up, or why that is not known.
-type Listed = (String, local_vm::Result<(VmStatus, bool)>);
-
-/// All VMs by name. The launchers are asked at the same time: one that does not answer delays no other.
-fn all(home: &Home) -> Result<Vec<Listed>> {
-    let mut vms = Vm::all(home)?.into_iter();
-    let ask = |vm: Vm| vm.standing().map(|standing| VmStatus::new(&vm, &standing));
-    let mut listed = vec![];
-    loop {
-        let some: Vec<_> = vms.by_ref().take(ASKED_AT_ONCE).collect();
-        if some.is_empty() {
-            return Ok(listed);
-        }
-        std::thread::scope(|scope| {
-            let asked = some.into_iter().map(|(name, vm)| (name, scope.spawn(move || vm.and_then(ask))));
-            for (name, answer) in asked.collect::<Vec<_>>() {
-                let failed = |_| Err(local_vm::Error::failed("the request to its launcher failed"));
-                listed.push((name, answer.join().unwrap_or_else(failed)));
-            }
-        });
-    }
-}
-
 pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     let vm = args.vm.open()?;
-    let (mut shown, _) = VmStatus::new(&vm, &vm.standing()?);
+    let mut shown = VmStatus::new(&vm, &vm.standing()?);
     if shown.agent && shown.state == "Running" {
         // The status is shown without the report if the agent fails to answer.
         shown.guest = vm.client()?.guest_info().ok();
@@ -162,13 +133,13 @@ pub(crate) fn status(args: &StatusArgs) -> Result<()> {
 }
 
 impl VmStatus {
-    fn new(vm: &Vm, standing: &Standing) -> (VmStatus, bool) {
+    fn new(vm: &Vm, standing: &Standing) -> VmStatus {
         let state: Option<&State> = match standing {
             Standing::Known(state) => Some(state),
             Standing::Left(state) => state.as_ref(),
         };
         let resolved = &vm.record.sync.resolved;
-        let shown = VmStatus {
+        VmStatus {
             name: vm.name().to_owned(),
             state: standing.word().to_owned(),
             phase: state.map(|state| state.life.phase()),
@@ -187,8 +158,7 @@ impl VmStatus {
             ports: resolved.interfaces.values().flat_map(ports).collect(),
             phases: state.map(phases).unwrap_or_default(),
             guest: None,
-        };
-        (shown, standing.is_up())
+        }
     }
 }
 

@@ -9,6 +9,9 @@ use local_vm::record::{Standing, Vm};
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
+/// Maximum number of launchers that are asked at the same time.
+const ASKED_AT_ONCE: usize = 64;
+
 /// Timeout of a VM that is powered off.
 const POWER_OFF: Duration = Duration::from_secs(30);
 
@@ -133,28 +136,114 @@ pub(super) fn cut_off(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
+/// A VM and its standing, or why that is not known.
+pub(super) type Listed = (String, local_vm::Result<(Vm, Standing)>);
+
+/// All VMs by name, after a sweep.
+pub(super) fn list(home: &Home) -> Result<Vec<Listed>> {
+    kept(home, |_| true)
+}
+
 /// Removes VMs that were started with --rm and have ended, and the files of starts that were killed.
 pub(super) fn sweep(home: &Home) -> Result<()> {
+    kept(home, |vm| vm.record.remove).map(drop)
+}
+
+/// The chosen VMs that a sweep keeps.
+fn kept(home: &Home, is_asked: impl Fn(&Vm) -> bool) -> Result<Vec<Listed>> {
     home.clear_gone();
     for name in home.names()? {
-        let over = match Vm::find(home, &name) {
-            Ok(Some(vm)) if vm.record.remove => match vm.standing()? {
-                Standing::Known(state) => state.life.is_final(),
-                Standing::Left(state) => state.is_none_or(|state| state.life.is_final()),
-            },
-            Ok(Some(_)) | Err(_) => false,
-            // A start in progress holds the lock.
-            Ok(None) => match home.lock_vm(&name) {
-                Ok(lock) if matches!(Vm::find(home, &name), Ok(None)) => {
-                    Vm::forget(home, &name, lock)?;
-                    false
-                }
-                _ => false,
-            },
-        };
-        if over && let Err(e) = remove(home, &name, false) {
-            tracing::info!("{name} is not removed yet: {e}");
+        // A start in progress holds the lock.
+        if let Ok(None) = Vm::find(home, &name)
+            && let Ok(lock) = home.lock_vm(&name)
+            && let Ok(None) = Vm::find(home, &name)
+        {
+            Vm::forget(home, &name, lock)?;
         }
     }
-    Ok(())
+    let chosen = Vm::all(home)?.into_iter().filter(|(_, vm)| vm.as_ref().map_or(true, &is_asked));
+    let mut listed = standings(chosen);
+    listed.retain(|(name, asked)| match asked {
+        Ok((vm, standing)) if vm.record.remove && is_over(standing) => match remove(home, name, false) {
+            Ok(()) => false,
+            Err(e) => {
+                tracing::info!("{name} is not removed yet: {e}");
+                true
+            }
+        },
+        _ => true,
+    });
+    Ok(listed)
+}
+
+/// True for a VM whose run has ended.
+fn is_over(standing: &Standing) -> bool {
+    match standing {
+        Standing::Known(state) => state.life.is_final(),
+        Standing::Left(state) => state.as_ref().is_none_or(|state| state.life.is_final()),
+    }
+}
+
+/// Asks the launchers at the same time: one that does not answer delays no other.
+fn standings(vms: impl Iterator<Item = (String, local_vm::Result<Vm>)>) -> Vec<Listed> {
+    let mut vms = vms.peekable();
+    let mut listed = vec![];
+    let ask = |vm: Vm| vm.standing().map(|standing| (vm, standing));
+    while vms.peek().is_some() {
+        std::thread::scope(|scope| {
+            let some = vms.by_ref().take(ASKED_AT_ONCE);
+            let asked = some.map(|(name, vm)| (name, scope.spawn(move || vm.and_then(ask))));
+            for (name, answer) in asked.collect::<Vec<_>>() {
+                let failed = |_| Err(local_vm::Error::failed("the request to its launcher failed"));
+                listed.push((name, answer.join().unwrap_or_else(failed)));
+            }
+        });
+    }
+    listed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::launcher::{Resolved, Sync};
+    use local_vm::record::Record;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+
+    /// Records of VMs whose launchers take connections, and answer none before `wait` has passed.
+    fn silent(home: &Home, names: &[&str], wait: Duration) {
+        for name in names {
+            std::fs::create_dir_all(home.vm(name)).unwrap();
+            let sync = Sync { vmi: serde_json::json!({}), generation: 1, resolved: Resolved::default() };
+            Record::new(name, "x", true, sync, Path::new("/launcher")).save(home).unwrap();
+            let socket = local_vm::launch::client(home, name).unwrap().socket().to_owned();
+            std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
+            let listener = UnixListener::bind(&socket).unwrap();
+            std::thread::spawn(move || {
+                for stream in listener.incoming() {
+                    std::thread::sleep(wait);
+                    drop(stream);
+                }
+            });
+        }
+    }
+
+    /// VMs of --rm were asked one after another, and one that did not answer ended the list.
+    #[test]
+    fn vms_that_are_removed_at_their_end_are_asked_at_the_same_time() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        let names: Vec<String> = (0..8).map(|i| format!("vm{i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        silent(&home, &names, Duration::from_millis(400));
+        let begun = Instant::now();
+        let listed = list(&home).unwrap();
+        let took = begun.elapsed();
+        let found: Vec<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(found, names);
+        assert!(listed.iter().all(|(_, asked)| asked.is_err()), "{listed:?}");
+        assert!(took < Duration::from_millis(3 * 400), "{took:?}");
+    }
 }

@@ -154,6 +154,7 @@ def many(at, _rounds):
         ours, up = seconds, len(vms)
         memory = sum(process.memory()["Pss"] for vm in vms for process in vm.processes())
         launchers = sum(vm.launcher()["Pss"] for vm in vms)
+        listed = [listing(at, len(vms)) for _ in range(21)]
     with all_of(lambda i: bare.run(str(i))) as (vms, seconds):
         alone = seconds
         alone_memory = sum(vm.memory()["Pss"] for vm in vms)
@@ -162,6 +163,20 @@ def many(at, _rounds):
         f"{ours:.1f} s, {memory / MIB:.0f} MiB, of which launchers {launchers / MIB:.0f} MiB",
         f"QEMU alone: {alone:.1f} s, {alone_memory / MIB:.0f} MiB", f"all up: {up} of {MANY}", up == MANY,
     )
+    yield Row(
+        f"VM: {MANY} at once: `coracle ps`, while their guests are idle",
+        f"{spread([seconds * 1000 for seconds in listed])} ms", "–", "≤ 100 ms", statistics.median(listed) <= 0.1,
+    )
+
+
+def listing(at, count):
+    """Seconds that `coracle ps` takes for a list of so many VMs."""
+    begin = time.monotonic()
+    said = at.tell("ps")
+    seconds = time.monotonic() - begin
+    if len(said.splitlines()) != count + 1:
+        raise SystemExit(f"bench: coracle ps lists other VMs than the {count} that run: {said.decode()}")
+    return seconds
 
 
 class all_of:  # noqa: N801 (used as a word in `with`)
