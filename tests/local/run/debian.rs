@@ -1,6 +1,6 @@
 //! A complete Debian: cloud-init, ssh, guest agent, power button; then the same disk with EFI.
 
-use super::{Laptop, free_port, recipe, until};
+use super::{Laptop, guest_verbs, recipe, until};
 use tests::coracle::Ran;
 
 fn manifest(key: &str) -> String {
@@ -71,14 +71,14 @@ fn a_server_takes_its_settings_is_reached_and_ends_by_the_power_button() {
     laptop.place.shell("ssh-keygen -q -t ed25519 -N '' -f key");
     let key = String::from_utf8(laptop.place.bytes("key.pub")).unwrap();
     std::fs::write(laptop.place.path("vm.yaml"), manifest(key.trim())).unwrap();
-    let port = format!("{}:22", free_port());
-    laptop.run(&["run", "-d", "-q", "vm.yaml", "--accel", "emulation", "-p", &port]).ok();
+    laptop.run(&["run", "-d", "-q", "vm.yaml", "--accel", "emulation"]).ok();
 
     // cloud-init has applied all settings, without an error.
     let exec = |args: &[&str]| laptop.run(&[&["exec", "deb", "--"], args].concat());
     let text = |ran: Ran| String::from_utf8_lossy(&ran.out).into_owned();
     until(|| exec(&["true"]).code == 0, || laptop.log("deb"));
-    let waited = laptop.run(&["exec", "-t", "500", "deb", "--", "cloud-init", "status", "--wait"]).ok();
+    let waited =
+        laptop.run(&["exec", "--timeout", "500", "deb", "--", "cloud-init", "status", "--wait"]).ok();
     assert!(text(waited).contains("status: done"));
     assert_eq!(text(exec(&["cat", "/var/tmp/seed", "/etc/hostname"]).ok()), "all of it\nstory\n");
     assert!(text(exec(&["cloud-init", "schema", "--system"]).ok()).contains("Valid cloud-config"));
@@ -86,9 +86,10 @@ fn a_server_takes_its_settings_is_reached_and_ends_by_the_power_button() {
     assert_eq!(text(exec(&["python3", "-W", "ignore", "-c", password]).ok()), "True\n");
     assert_eq!(exec(&["sh", "-c", "echo no >&2; exit 7"]).refused(7, "no").out, b"");
 
-    // By ssh, with the key from the manifest.
-    let ssh = ["ssh", "-i", "key", "me@deb", "id -un; hostname; sudo id -u"];
-    assert_eq!(text(laptop.run(&ssh).ok()), "me\nstory\n0\n");
+    guest_verbs::run_programs(&laptop);
+    guest_verbs::join_terminals(&laptop);
+    guest_verbs::copy_files(&laptop);
+    guest_verbs::forward_ports(&laptop, "key");
     let status = laptop.status("deb");
     assert_eq!((&status["agent"], &status["guest"]["hostname"]), (&true.into(), &"story".into()), "{status}");
     let shown = text(laptop.run(&["status", "deb"]).ok());

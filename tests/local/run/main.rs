@@ -11,6 +11,7 @@ mod debian;
 mod dry;
 mod firmware;
 mod flags;
+mod guest_verbs;
 mod hooks;
 mod killed;
 mod life;
