@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -384,6 +385,19 @@ impl Hypervisor for Fake {
 
     fn start_post_copy(&self, name: &str) -> Result<()> {
         self.running("start_post_copy", name).map(drop)
+    }
+
+    /// The domain comes at once; while `receive` hangs, once it is released.
+    fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+        listens();
+        self.said("receive", &format!("{name} {}", socket.display()))?;
+        self.lock().domains.insert(name.to_owned(), Condition::Running);
+        Ok(())
+    }
+
+    fn stop_receiving(&self) {
+        self.fail_next("receive", ErrorKind::Failed, "it was given up");
+        self.release("receive");
     }
 
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {

@@ -22,6 +22,7 @@ pub use error::{Error, ErrorKind, Result};
 use api::launcher::{Domain, Migrate, MigrationMode, MigrationProgress, MonitorCommand, Stats};
 use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 fn unsupported(name: &str) -> Error {
@@ -131,6 +132,16 @@ pub trait Hypervisor: Send + Sync + 'static {
         Err(unsupported(name))
     }
 
+    /// Receives a domain that another launcher migrates here, through `socket`. `listens` is called when that launcher may
+    /// connect. Blocks until the domain is here; an error means that it is not. All other verbs fail before.
+    fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+        let _ = (socket, listens);
+        Err(unsupported(name))
+    }
+
+    /// Gives a reception up, unless the other launcher has connected: then its migration decides.
+    fn stop_receiving(&self) {}
+
     /// Writes a screenshot: PNG if QEMU supports it (7.1 and later), else PPM.
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()>;
 }
@@ -233,6 +244,8 @@ pub enum Event {
     },
     /// The guest agent opened (`true`) or closed its channel.
     Agent(bool),
+    /// Another launcher may connect, to migrate the domain here.
+    Receives,
     /// Progress of the domain's migration, and the mode of its monitor, which tells it.
     Migrating {
         progress: MigrationProgress,

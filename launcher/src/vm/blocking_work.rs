@@ -42,6 +42,13 @@ pub(super) struct Begun {
     pub(super) kernel_boot: Option<KernelChecksums>,
 }
 
+/// A VM that another launcher has migrated here.
+pub(super) struct Arrival {
+    pub(super) seen: DomainState,
+    /// Checksums of the kernel that a container image has.
+    pub(super) kernel_boot: Option<KernelChecksums>,
+}
+
 /// The outcome of work.
 pub(super) enum Outcome {
     Started(std::result::Result<Box<Begun>, Standing>),
@@ -55,6 +62,8 @@ pub(super) enum Outcome {
     Located(Option<Box<Host>>, Vec<WrittenDevice>),
     /// The end of a migration.
     Migrated(Box<Migrated>),
+    /// The end of a reception.
+    Received(std::result::Result<Arrival, Standing>),
     /// An attempt to resume after a full disk.
     WentOn(Result<()>),
     /// A fault of the launcher in the work.
@@ -70,9 +79,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
             _ => Standing::failed(REFUSED, e.chain()),
         };
         let resolved = &known.sync.resolved;
-        let info = resolved.network_info.as_deref();
-        hooks::tell_networks(info, Path::new(SOCKETS)).map_err(stands)?;
-        let wishes = Hooks::collect(&resolved.hooks, &known.sync.vmi).map_err(stands)?;
+        let wishes = hooks_of(known).map_err(stands)?;
         let failed = |e: crate::hypervisor::Error| match e.kind() {
             // A second start is sound only where nothing runs.
             ErrorKind::NoSpace if is_off(hypervisor, &known.name) => Standing::waits_for_room(e.to_string()),
@@ -115,6 +122,13 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
         Ok(Begun { host, seen, kernel_boot })
     };
     Outcome::Started(begin().map(Box::new))
+}
+
+/// Wishes of the VM's hooks, which have learnt of its networks before.
+pub(super) fn hooks_of(known: &CurrentVm) -> crate::error::Result<Hooks> {
+    let resolved = &known.sync.resolved;
+    hooks::tell_networks(resolved.network_info.as_deref(), Path::new(SOCKETS))?;
+    Hooks::collect(&resolved.hooks, &known.sync.vmi)
 }
 
 /// Lets the guest of a QEMU that waits begin, if its disks are used by no other.
@@ -197,7 +211,7 @@ fn is_off(hypervisor: &dyn Hypervisor, name: &str) -> bool {
 }
 
 /// Checksums of the kernel, where a container image has it. A VM starts without them, too.
-fn checksums(known: &CurrentVm) -> Option<KernelChecksums> {
+pub(super) fn checksums(known: &CurrentVm) -> Option<KernelChecksums> {
     known.machine.firmware.kernel.as_ref()?.image.as_ref()?;
     let told = |e: &std::io::Error| tracing::warn!("cannot read the kernel for its checksum: {e}");
     kernel_boot::checksums(known.sync.resolved.kernel.as_ref()?).inspect_err(told).ok()

@@ -5,10 +5,10 @@
 //!            ├── Event ──── of the hypervisor        │
 //!   select ◄─┼── Outcome ── of a thread              ├─► changes Queue and State, then begins the next work
 //!            ├── grace ──── the time to end is over  │
-//!            ├── tick ───── press again; is there space again? │    (driver_room.rs: for the start)
+//!            ├── tick ───── press again; is there space again? │    (driver_time.rs; driver_room.rs: for the start)
 //!            ├── tried ──── missing parts were sought again    │    (driver_take_over.rs)
 //!            ├── asks ───── the launcher ends, the VM does not │    (driver_end.rs)
-//!            └── look ───── the work hangs                     ┘
+//!            └── look ───── the work hangs                     ┘    (driver_time.rs)
 //! ```
 //!
 //! **Owns** every decision after the queue's. **Guarantees:** one piece of work at a time; events that arrive while the
@@ -32,7 +32,7 @@ use super::work::{self, Work};
 use crate::console::Give;
 use crate::domain;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hypervisor::{Condition, DomainState, End, Event, Hypervisor, Pause};
+use crate::hypervisor::{Condition, DomainState, End, Event, Hypervisor, Pause, Tell};
 use crate::net;
 use crate::root::Root;
 use crate::selinux;
@@ -60,6 +60,14 @@ pub struct Parts {
 
 /// Takes over the VM of an earlier launcher, and returns the loop to run and its handle.
 pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
+    drive_or_receive(parts, None)
+}
+
+/// The same for a launcher whose VM comes from another one, through the socket `receive` that is made for it.
+pub fn drive_or_receive(
+    parts: Parts,
+    receive: Option<PathBuf>,
+) -> Result<(Handle, impl Future<Output = ()>)> {
     let (sync, last) = keep::kept(&parts.root)?;
     let (commands, asked) = mpsc::channel(32);
     let (told, events) = mpsc::unbounded_channel();
@@ -75,6 +83,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
     };
     let mut driver = Driver {
         parts,
+        receive,
         name,
         queue: Queue::default(),
         publisher,
@@ -105,6 +114,8 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
 
 struct Driver {
     parts: Parts,
+    /// Socket through which the VM comes from another launcher. Unset: it starts here.
+    receive: Option<PathBuf>,
     name: Arc<OnceLock<String>>,
     queue: Queue,
     publisher: Publisher,
@@ -206,9 +217,17 @@ impl Driver {
         {
             return Ok(Answer::Denied(Denial::new(DenialReason::OtherVm, &[&known.name, &name])));
         }
+        let receive = self.receive.clone().filter(|_| self.queue.mode() == Mode::Empty);
+        if receive.is_some() {
+            keep::migration(&self.parts.root, "reception")?;
+        }
         keep::sync(&self.parts.root, &sync)?;
         let same = self.known.as_ref().is_some_and(|known| known.machine == machine);
         let host = self.known.take().and_then(|known| known.host);
+        if let Some(socket) = receive {
+            self.receive(CurrentVm { sync, machine, name, host: None }, socket);
+            return Ok(Answer::Queued);
+        }
         if self.queue.mode() == Mode::Empty {
             self.learn(CurrentVm { sync, machine, name, host: None })?;
             self.start();
@@ -219,6 +238,7 @@ impl Driver {
         self.known = Some(CurrentVm { sync, machine, name, host });
         let reason = match (self.queue.mode(), same) {
             (Mode::Moved, _) => "the VM has migrated away from this launcher",
+            (Mode::Receiving, _) => "the VM is being received already",
             (Mode::Ended, true) => "the VM has ended; the request 'start' starts it again",
             (Mode::Ended, false) => {
                 "the VM has ended; its new spec is used when the request 'start' starts it again"
@@ -231,15 +251,20 @@ impl Driver {
 
     /// Sets the VM of this launcher and watches its events from now on.
     fn learn(&mut self, known: CurrentVm) -> Result<()> {
-        let told = self.told.clone();
-        // The loop may have ended; then the event is dropped.
-        let tell = Box::new(move |event| drop(told.send(event)));
+        let tell = self.teller();
         let failed =
             |e: crate::hypervisor::Error| Error::new(ErrorKind::Failed, "cannot watch the VM").because(e);
         self.parts.hypervisor.watch(&known.name, tell).map_err(failed)?;
         let _ = self.name.set(known.name.clone());
         self.known = Some(known);
         Ok(())
+    }
+
+    /// Sender of events to this loop.
+    fn teller(&self) -> Tell {
+        let told = self.told.clone();
+        // The loop may have ended; then the event is dropped.
+        Box::new(move |event| drop(told.send(event)))
     }
 
     // ---- Work ----
@@ -276,6 +301,7 @@ impl Driver {
         }
         let doing = match self.queue.mode() {
             Mode::Preparing => Some("start".to_owned()),
+            Mode::Receiving => Some("receive".to_owned()),
             Mode::Stopping if self.queue.outstanding().next().is_none() => Some("shutdown".to_owned()),
             _ => self.queue.outstanding().next().map(word),
         };
@@ -291,13 +317,7 @@ impl Driver {
         self.disk_pressure.end();
         self.early.clear();
         self.passing = !known.machine.start_paused;
-        let (targets, links) = (domain::targets(&known.machine), changeable::links(&known));
-        let generation = known.sync.generation;
-        let selinux = selinux::context();
-        self.publisher.change(|state| {
-            let emptied = room::emptied(state);
-            *state = State { life: Life::Preparing, generation, targets, links, selinux, ..emptied };
-        });
+        self.prepares(&known);
         match blocking_work::network(&known) {
             Ok(servers) => self.servers = servers,
             Err(why) => {
@@ -309,6 +329,17 @@ impl Driver {
         let lines = self.parts.lines.clone();
         let start = move || blocking_work::start(&*hypervisor, &known, &root, &lines);
         self.work = Some(Work::begin("start".to_owned(), start));
+    }
+
+    /// Publishes that the VM is prepared.
+    fn prepares(&self, known: &CurrentVm) {
+        let (targets, links) = (domain::targets(&known.machine), changeable::links(known));
+        let generation = known.sync.generation;
+        let selinux = selinux::context();
+        self.publisher.change(|state| {
+            let emptied = room::emptied(state);
+            *state = State { life: Life::Preparing, generation, targets, links, selinux, ..emptied };
+        });
     }
 
     fn begin(&mut self, request: Request) {
@@ -356,6 +387,7 @@ impl Driver {
             }
             Outcome::Located(host, devices) => self.located(host, devices),
             Outcome::Migrated(ended) => self.migrated(*ended),
+            Outcome::Received(arrived) => self.received(arrived),
             Outcome::WentOn(Ok(())) => {}
             Outcome::WentOn(Err(e)) => tracing::warn!("{e}"),
         }
@@ -368,6 +400,10 @@ impl Driver {
             known.host = Some(host);
         }
         self.saw(&seen);
+        self.handle_early_events();
+    }
+
+    fn handle_early_events(&mut self) {
         for event in std::mem::take(&mut self.early) {
             self.event(event);
         }
@@ -421,62 +457,14 @@ impl Driver {
         }
     }
 
-    // ---- Time ----
-
-    fn ticked(&mut self) {
-        self.tick = None;
-        let Some(known) = &self.known else { return };
-        let (hypervisor, name) = (self.parts.hypervisor.clone(), known.name.clone());
-        match (self.queue.mode(), &self.disk_error) {
-            (Mode::Preparing, _) if self.work.is_none() => match self.broken_start.clone() {
-                Some(why) => self.end_broken_start(&name, why),
-                None => self.start(),
-            },
-            (Mode::Stopping, _) if self.work.is_none() => {
-                self.tick = Some(Instant::now() + TICK);
-                let press = move || Outcome::WentOn(hypervisor.shutdown(&name));
-                self.work = Some(Work::begin("shutdown".to_owned(), press));
-            }
-            (Mode::Paused, Some(error)) if error.no_space => {
-                self.tick = Some(Instant::now() + TICK);
-                if self.work.is_none() {
-                    let path = PathBuf::from(&error.path);
-                    let go_on = move || blocking_work::go_on_with_room(&*hypervisor, &name, &path);
-                    self.work = Some(Work::begin("resume".to_owned(), go_on));
-                }
-            }
-            (Mode::Stopping, _) => self.tick = Some(Instant::now() + TICK),
-            _ => {}
-        }
-    }
-
-    /// Handles work that takes too long.
-    fn work_hangs(&mut self) {
-        let Some(known) = &self.known else { return };
-        let grace = known.machine.grace_period;
-        if let (None, Some(seconds)) = (self.grace, self.queue.waiting_shutdown(grace)) {
-            // The guest may not receive the request before its time is over.
-            self.grace = Some(Grace::begin(None, seconds, Instant::now()));
-        }
-        let Some(work) = &mut self.work else { return };
-        // A migration ends by its abort, if it can.
-        if self.queue.is_to_end(grace) && self.migration.as_deref().is_none_or(Control::hangs) {
-            work.force(&self.parts.hypervisor, &known.name);
-        }
-        // A migration takes its time.
-        if let Some(late) = work.looked()
-            && self.migration.is_none()
-        {
-            tracing::warn!("{late}");
-            self.publisher.change(|state| state.message = Some(late));
-        }
-    }
-
     // ---- Events ----
 
     fn event(&mut self, event: Event) {
         let is_of_start = self.work.is_some() || self.broken_start.is_some();
-        if self.queue.mode() == Mode::Preparing && is_of_start {
+        if event == Event::Receives {
+            return self.publisher.change(|state| state.receives = true);
+        }
+        if matches!(self.queue.mode(), Mode::Preparing | Mode::Receiving) && is_of_start {
             return self.early.push(event);
         }
         // What comes while a start waits for room is of the one that failed.
@@ -485,7 +473,7 @@ impl Driver {
         }
         tracing::debug!("{event:?}");
         match event {
-            Event::Started | Event::Ending => {}
+            Event::Started | Event::Ending | Event::Receives => {}
             Event::Resumed => {
                 self.passing = false;
                 self.saw_running();
@@ -571,7 +559,11 @@ mod end;
 mod migrations;
 #[path = "driver_pause.rs"]
 mod pause;
+#[path = "driver_receive.rs"]
+mod receive;
 #[path = "driver_room.rs"]
 mod room;
 #[path = "driver_take_over.rs"]
 mod take_over;
+#[path = "driver_time.rs"]
+mod time;

@@ -9,13 +9,15 @@ use crate::vm::blocking_work::{self, Outcome};
 use crate::vm::life::Standing;
 use crate::vm::queue::{Mode, word};
 use crate::vm::work::Work;
-use api::launcher::START_FAILED;
+use api::launcher::{NOT_RECEIVED, START_FAILED};
 use tokio::time::Instant;
 
 impl Driver {
     pub(super) fn broke(&mut self, why: String) {
         tracing::error!("{why}");
-        if self.queue.mode() == Mode::Preparing {
+        if self.queue.mode() == Mode::Receiving {
+            self.received(Err(Standing::failed(NOT_RECEIVED, why)));
+        } else if self.queue.mode() == Mode::Preparing {
             // The end of QEMU may break off as well.
             self.tick = Some(Instant::now() + TICK);
             self.broken_start.get_or_insert(Standing::failed(START_FAILED, why));

@@ -17,6 +17,9 @@ impl Driver {
         self.ending = true;
         self.ask_at = Some(Instant::now() + TICK);
         let may_run = matches!(self.queue.mode(), Mode::Preparing | Mode::Running | Mode::Paused);
+        if self.queue.mode() == Mode::Receiving {
+            self.parts.hypervisor.stop_receiving();
+        }
         // A guest that was asked ends with its grace period at the latest.
         if may_run && self.grace.is_none() && !self.queue.has_end() {
             let answer = self.queue.admit(Request::Shutdown { grace: None });

@@ -137,7 +137,7 @@ impl Driver {
         match place {
             VmLocation::Target => self.ended(End::Left),
             VmLocation::Source => {
-                keep::no_migration(&self.parts.root);
+                self.no_migration();
                 match ended.seen {
                     Ok(seen) if !self.queue.mode().is_over() => self.saw(&seen),
                     _ => {}
@@ -177,10 +177,12 @@ impl Driver {
         });
         match phase {
             MigrationPhase::Failed => {
-                keep::no_migration(&self.parts.root);
+                self.no_migration();
                 return false;
             }
             MigrationPhase::Succeeded => self.mode(Mode::Moved),
+            // The last launcher has told why it is not here.
+            _ if state.life.is_final() => self.mode(Mode::Moved),
             _ => self.may_have_moved(),
         }
         true
@@ -194,6 +196,11 @@ impl Driver {
             reason: PAUSED_BY_MIGRATION,
             message,
         })
+    }
+
+    /// Removes the record that the VM may be at another launcher.
+    pub(super) fn no_migration(&self) {
+        keep::no_migration(&self.parts.root);
     }
 
     fn change_migration(&self, change: impl FnOnce(&mut Migration)) {
@@ -210,5 +217,4 @@ impl Driver {
 }
 
 /// Message of a VM whose place is not known.
-const UNKNOWN: &str =
-    "the migration broke off at its very end: the VM may run at the target, so it is not started here";
+const UNKNOWN: &str = "the migration broke off at its very end: the VM may run under the other launcher, so it is not started here";

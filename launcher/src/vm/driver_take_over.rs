@@ -28,7 +28,7 @@ impl Driver {
         self.before.acpi = machine.features.acpi;
         self.disk_pressure = DiskPressure::of_last(&self.publisher.state());
         // That launcher knew the remaining grace period.
-        self.publisher.change(|state| state.grace = None);
+        self.publisher.change(|state| (state.grace, state.receives) = (None, false));
         let known = CurrentVm { sync, machine, name, host: None };
         self.learn(known.clone())?;
         let last = self.publisher.state().life;
@@ -62,7 +62,7 @@ impl Driver {
         self.work = Some(Work::begin("start".to_owned(), go_on));
     }
 
-    fn take_over_guest(&mut self, known: CurrentVm, seen: &DomainState) {
+    pub(super) fn take_over_guest(&mut self, known: CurrentVm, seen: &DomainState) {
         tracing::info!("took over {}, which runs", known.name);
         // The guest has its address already, and runs on without its console.
         let servers = blocking_work::network(&known);

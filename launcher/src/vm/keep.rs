@@ -42,13 +42,6 @@ pub(super) fn may_have_moved(root: &Root) -> bool {
     root.migration().symlink_metadata().map_or_else(|e| e.kind() != io::ErrorKind::NotFound, |_| true)
 }
 
-/// Name of the domain of the VM that an earlier launcher, or the one that sends it here, has run.
-pub fn domain_name(root: &Root) -> Result<String> {
-    let missing = || Error::new(ErrorKind::NotFound, format!("there is no VM in {}", root.vm().display()));
-    let sync: Sync = read(&root.vm())?.ok_or_else(missing)?;
-    Ok(machine(&sync)?.domain_name())
-}
-
 /// The checked spec of the VM of an earlier launcher.
 pub(super) fn machine(sync: &Sync) -> Result<Machine> {
     judge(&sync.vmi).map_err(|faults| {

@@ -9,7 +9,7 @@
 //!                              ├─► domain      the libvirt domain of these parts
 //!                              └─► Hypervisor  defines, starts, resumes
 //!
-//!   Empty ─► Preparing ─► Running ◄─► Paused
+//!   Empty ─► Preparing ─► Running ◄─► Paused          Empty ─► Receiving ─► Running | Paused | Moved
 //!                │           │          │
 //!                │           ▼          ▼
 //!                └──────► Stopping ─► Succeeded | Failed ─► (Start) Preparing
@@ -47,6 +47,7 @@ mod pinning;
 pub mod prepare;
 pub mod publish;
 pub mod queue;
+mod reception;
 mod resume_waits;
 mod state;
 pub(crate) mod thaw;
@@ -60,6 +61,5 @@ mod scenarios;
 mod stop_scenarios;
 
 pub use blocking_work::farewell;
-pub use driver::{Parts, drive};
+pub use driver::{Parts, drive, drive_or_receive};
 pub use handle::{Command, Handle, SyncError};
-pub use keep::domain_name;

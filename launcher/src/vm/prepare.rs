@@ -42,6 +42,8 @@ const SERVED: Duration = Duration::from_secs(60);
 pub enum PrepareMode<'a> {
     /// Create them again: the VM starts, with these hooks.
     Start(&'a Hooks),
+    /// Create them: the VM runs under another launcher, and comes here.
+    Receive(&'a Hooks),
     /// Leave them: the VM runs.
     TakeOver,
 }
@@ -50,6 +52,11 @@ impl PrepareMode<'_> {
     /// True if the VM starts.
     pub fn is_start(self) -> bool {
         matches!(self, PrepareMode::Start(_))
+    }
+
+    /// True if files are created, since no QEMU has them open.
+    pub fn creates(self) -> bool {
+        !matches!(self, PrepareMode::TakeOver)
     }
 }
 
@@ -132,7 +139,7 @@ impl Preparing<'_> {
 
     /// Dedicated CPUs of the vCPUs. A running VM has them already.
     fn pinning(&mut self) -> Option<Pinning> {
-        if !self.how.is_start() {
+        if !self.how.creates() {
             return None;
         }
         if !self.machine.cpu.realtime.is_empty() && !pinning::may_be_realtime() {
@@ -150,7 +157,7 @@ impl Preparing<'_> {
 
     /// Checks that hugetlbfs is mounted: huge pages are files.
     fn memory(&mut self) {
-        if self.machine.memory.hugepage.is_some() && self.how.is_start() && embed::hugetlbfs().is_empty() {
+        if self.machine.memory.hugepage.is_some() && self.how.creates() && embed::hugetlbfs().is_empty() {
             self.faults.push(Error::refused(
                 "spec.domain.memory.hugepages: no hugetlbfs is mounted that this user may write to. A launcher pod has one at \
                  /dev/hugepages; on your own computer, as root: mount -t hugetlbfs -o uid=USER none DIR, with pages \
@@ -184,7 +191,7 @@ impl Preparing<'_> {
             Volume::NoDisc => Ok(DiskLocation::Nothing),
             Volume::DownwardMetrics => {
                 let path = self.root.seed(&disk.name);
-                if self.how.is_start() {
+                if self.how.creates() {
                     let cannot = || format!("cannot make the disk of metrics {}", path.display());
                     metrics::make(&path).map_err(|e| Error::io(cannot(), e))?;
                 }
@@ -193,7 +200,7 @@ impl Preparing<'_> {
             Volume::ContainerPath { .. } => Err(wrong_source(disk, "a file system, which the guest mounts")),
             Volume::Empty { capacity } => {
                 let path = self.root.disk(&disk.name);
-                if self.how.is_start() {
+                if self.how.creates() {
                     overlay::blank(*capacity, &path)?;
                 }
                 Ok(DiskLocation::Layers(file(path, Format::Qcow2)))
@@ -228,7 +235,7 @@ impl Preparing<'_> {
             };
         }
         let path = self.root.disk(&disk.name);
-        if self.how.is_start() {
+        if self.how.creates() {
             overlay::create_overlay(&base.path, base.format, &path)?;
         }
         let mut layers = file(path, Format::Qcow2);
@@ -273,7 +280,7 @@ impl Preparing<'_> {
                 )));
             }
             (Ok(_), _) => {}
-            (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how.is_start() => {
+            (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how.creates() => {
                 let cannot = || format!("cannot make {} of the disk '{}'", path.display(), disk.name);
                 new_file::create(path, overlay::whole_blocks(size))
                     .map_err(|e| Error::new(e.kind(), cannot()).because(e))?;
@@ -295,7 +302,7 @@ impl Preparing<'_> {
     /// VM starts.
     fn seed(&self, disk: &Disk) -> Result<DiskLocation> {
         let path = self.root.seed(&disk.name);
-        if let PrepareMode::Start(hooks) = self.how {
+        if let PrepareMode::Start(hooks) | PrepareMode::Receive(hooks) = self.how {
             let seconds = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
             let change = |format, identity: &Identity<'_>, given| {
                 hooks.cloud_init(&disk.name, format, identity, given)
@@ -357,7 +364,7 @@ impl Preparing<'_> {
                 self.faults.push(Error::refused(what));
                 continue;
             };
-            if self.how.is_start() && !is_served(socket, until) {
+            if self.how.creates() && !is_served(socket, until) {
                 let what = format!(
                     "virtiofsd of the file system '{name}' does not listen on {} after {} s; see the log of its container",
                     socket.display(),

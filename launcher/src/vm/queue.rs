@@ -18,6 +18,8 @@ pub enum Mode {
     Empty,
     /// The VM is being prepared and started.
     Preparing,
+    /// The VM comes from another launcher, and still runs there.
+    Receiving,
     Running,
     Paused,
     /// The guest was asked to shut down.
@@ -95,7 +97,7 @@ impl Queue {
     /// The next request, if its time has come. A request that has become pointless meanwhile is returned as
     /// dropped.
     pub fn pop(&mut self) -> Option<Next> {
-        if self.doing.is_some() || self.mode == Mode::Preparing {
+        if self.doing.is_some() || matches!(self.mode, Mode::Preparing | Mode::Receiving) {
             return None;
         }
         // Another start waits for the end, and later requests wait with it.
@@ -201,6 +203,7 @@ pub fn judge(mode: Mode, request: &Request) -> Answer {
     match mode {
         Mode::Empty => when_empty(request),
         Mode::Preparing => when_preparing(request),
+        Mode::Receiving => denied(DenialReason::Receiving),
         Mode::Running => when_running(request),
         Mode::Paused => when_paused(request),
         Mode::Stopping => when_stopping(request),

@@ -1,7 +1,7 @@
 //! Whole lives with a hypervisor that runs nothing: its calls in order (`golden/`; `UPDATE_GOLDEN=1` rewrites
 //! them), and the published states.
 
-use super::{Handle, Parts, drive};
+use super::{Handle, Parts, drive, drive_or_receive};
 use crate::hypervisor::fake::Fake;
 use crate::hypervisor::{End, ErrorKind, Event, Hypervisor, Pause};
 use crate::root::Root;
@@ -19,6 +19,8 @@ mod full_disk;
 mod late_events;
 #[path = "migration_scenarios.rs"]
 mod migrations;
+#[path = "reception_scenarios.rs"]
+mod receptions;
 #[path = "take_over_scenarios.rs"]
 mod take_over;
 
@@ -62,13 +64,23 @@ fn sync(vmi: Value, generation: u64) -> Sync {
 }
 
 fn begin(folder: &Path, fake: &Arc<Fake>) -> Handle {
+    let (handle, driver) = drive(parts(folder, fake)).unwrap();
+    tokio::spawn(driver);
+    handle
+}
+
+/// A launcher whose VM comes from another one.
+fn begin_to_receive(folder: &Path, fake: &Arc<Fake>) -> Handle {
+    let (handle, driver) = drive_or_receive(parts(folder, fake), Some("/run/receive".into())).unwrap();
+    tokio::spawn(driver);
+    handle
+}
+
+fn parts(folder: &Path, fake: &Arc<Fake>) -> Parts {
     let root = Root::open(&folder.join("r"), folder).unwrap();
     // The other end of the lines is dropped.
     let lines = crate::console::lines().0;
-    let parts = Parts { hypervisor: fake.clone(), root, lines, clock: crate::clock::now };
-    let (handle, driver) = drive(parts).unwrap();
-    tokio::spawn(driver);
-    handle
+    Parts { hypervisor: fake.clone(), root, lines, clock: crate::clock::now }
 }
 
 impl Scene {

@@ -39,13 +39,13 @@ pub(super) fn variables(
 ) -> Result<PathBuf> {
     let own = root.nvram();
     if !machine.keeps_variables() {
-        if how.is_start() {
+        if how.creates() {
             drop(fs::remove_file(&own));
         }
         return Ok(own);
     }
     let path = place(resolved).map_or(own, |place| place.variables.clone());
-    if !how.is_start() {
+    if !how.creates() {
         return Ok(path);
     }
     if let Some(folder) = path.parent() {
@@ -74,7 +74,7 @@ pub(super) fn variables(
 /// Prepares the state of the TPM, if the VM has one.
 pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: PrepareMode<'_>) -> Result<()> {
     let Some(Tpm { persistent }) = machine.tpm else { return Ok(()) };
-    if !how.is_start() {
+    if !how.creates() {
         return Ok(());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -4,7 +4,7 @@
 //! The launchers see their files at the same paths, as in pods. What the two virt-handlers do, carry connections between sockets,
 //! is done by [`carry`].
 
-use crate::vm::{Vm, tiny, vmi};
+use crate::vm::{Vm, ended, vmi};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::copy;
@@ -14,7 +14,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// The user of launchers in pods.
 const USER: u32 = 107;
@@ -49,18 +48,15 @@ impl Pod {
         Pod { vm, folder }
     }
 
-    /// A launcher that waits for the VM of another one: with that VM's record, and an empty disk of the same size.
-    fn receiving(source: &Pod) -> Pod {
+    /// A launcher that waits for the VM of another one.
+    fn receiving(resolved: &Value) -> Pod {
         let mut pod = Pod::new();
-        let made = Command::new("qemu-img")
-            .args(["create", "-q", "-f", "qcow2"])
-            .arg(pod.inside("r/disks/data.qcow2"))
-            .arg("1G")
-            .status();
-        assert!(made.unwrap().success());
-        fs::copy(source.inside("r/vm.json"), pod.inside("r/vm.json")).unwrap();
-        give(pod.folder.path());
         pod.vm.args = ["--receive", "/mnt/libvirt.sock"].map(Into::into).to_vec();
+        pod.vm.launch();
+        pod.vm.put_resolved(&vmi("hop"), resolved);
+        let state = pod.vm.until("the socket, or an end", |state| state["receives"] == true || ended(state));
+        assert_eq!(state["receives"], true, "{state}: {}", pod.vm.log());
+        assert!(pod.inside(SOCKETS[0]).exists());
         pod
     }
 
@@ -71,25 +67,6 @@ impl Pod {
 
     fn serial(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.inside("r/log/serial.log")).unwrap()).into_owned()
-    }
-
-    /// Starts the launcher, which receives the VM while `migrate` runs.
-    fn receive<T>(&mut self, migrate: impl FnOnce() -> T) -> (thread::Result<()>, T) {
-        let socket = self.inside(SOCKETS[0]);
-        thread::scope(|scope| {
-            let launch = scope.spawn(|| self.vm.launch());
-            let began = Instant::now();
-            while !socket.exists() && !launch.is_finished() {
-                assert!(
-                    began.elapsed() < Duration::from_secs(120),
-                    "nothing listens on {}",
-                    socket.display()
-                );
-                thread::sleep(Duration::from_millis(20));
-            }
-            let migrated = migrate();
-            (launch.join(), migrated)
-        })
     }
 
     /// Asks the launcher to migrate its VM through the sockets of its pod, and waits for the end.
@@ -149,42 +126,61 @@ fn carry(source: &Pod, target: &Pod) {
 }
 
 /// Migrates the VM to a new launcher.
-fn hop(source: &mut Pod, id: &str) -> Pod {
+fn hop(source: &mut Pod, id: &str, resolved: &Value) -> Pod {
     let qemu = source.vm.state()["qemu_pid"].as_u64().unwrap();
-    let mut target = Pod::receiving(source);
+    let target = Pod::receiving(resolved);
     carry(source, &target);
-    let (launched, left) = target.receive(|| source.migrate(id, &json!({}), |_| {}));
-    assert!(launched.is_ok(), "{left}\n{}\n{}", source.vm.log(), target.vm.log());
-    assert_eq!((&left["life"], &left["reason"]), (&json!("Succeeded"), &json!("Migrated")), "{left}");
+    for request in ["start", "pause", "shutdown", "destroy"] {
+        let early = target.vm.answer(&json!({"request": request}));
+        assert_eq!((&early["answer"], &early["code"]), (&json!("denied"), &json!("Receiving")), "{early}");
+    }
+    let left = source.migrate(id, &json!({}), |_| {});
+    assert_eq!(
+        (&left["life"], &left["reason"]),
+        (&json!("Succeeded"), &json!("Migrated")),
+        "{left}\n{}",
+        target.vm.log()
+    );
     let migration = &left["migration"];
     assert_eq!((&migration["phase"], &migration["id"]), (&json!("Succeeded"), &json!(id)), "{left}");
     let again = source.vm.answer(&json!({"request": "start"}));
     assert_eq!((&again["answer"], &again["code"]), (&json!("denied"), &json!("Moved")), "{again}");
     source.vm.kill();
-    let state = target.vm.state();
-    assert_eq!(state["life"], "Running", "{state}: {}", target.vm.log());
+    let state = target.vm.until_runs();
     assert_ne!(state["qemu_pid"].as_u64().unwrap(), qemu);
-    // No daemon is left, nor anything of its own.
-    assert!(!target.inside("r/receive").exists() && !target.inside(SOCKETS[0]).exists());
+    assert_eq!((&state["receives"], &state["doing"]), (&Value::Null, &Value::Null), "{state}");
+    // No daemon is left, nor anything of its own, nor the record that the VM is elsewhere.
+    for gone in ["r/receive", SOCKETS[0], "r/migration"] {
+        assert!(!target.inside(gone).exists(), "{gone}");
+    }
     let children = Command::new("pgrep").args(["--parent", &target.vm.pid().to_string()]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&children.stdout), "", "the launcher has a child");
     target
 }
 
 /// Begins a migration that would take minutes. Returns the state at its end.
-fn stay(source: &Pod, id: &str, limits: &Value, meanwhile: impl FnOnce(&Vm)) -> Value {
-    let mut target = Pod::receiving(source);
+fn stay(source: &Pod, id: &str, resolved: &Value, limits: &Value, meanwhile: impl FnOnce(&Vm)) -> Value {
+    let target = Pod::receiving(resolved);
     carry(source, &target);
-    let (launched, state) = target.receive(|| source.migrate(id, limits, meanwhile));
-    assert!(launched.is_err(), "the VM that stayed is at the target, too");
+    let state = source.migrate(id, limits, meanwhile);
+    not_received(&target);
     assert_eq!(state["life"], "Running", "{state}");
     assert!(!source.inside("r/migration").exists());
     state["migration"].clone()
 }
 
+/// Waits until the launcher says that the VM is not there.
+fn not_received(target: &Pod) {
+    let state = target.vm.until("an end", ended);
+    assert_eq!((&state["life"], &state["reason"]), (&json!("Failed"), &json!("NotReceived")), "{state}");
+    assert!(state["message"].as_str().unwrap().contains("was not received"), "{state}");
+    assert_eq!(target.vm.answer(&json!({"request": "start"}))["code"], "Moved");
+    assert!(!target.inside("r/receive").exists() && !target.inside("r/etc/qemu/test_hop.xml").exists());
+}
+
 /// A migration that is aborted, and one that is paused when its time is over, and ends.
-fn stay_twice(source: &Pod) {
-    let migration = stay(source, "aborted", &json!({"bandwidth": 1 << 20}), |vm| {
+fn stay_twice(source: &Pod, resolved: &Value) {
+    let migration = stay(source, "aborted", resolved, &json!({"bandwidth": 1 << 20}), |vm| {
         vm.until("progress", |state| state["migration"]["progress"]["processed"].as_u64() > Some(0));
         vm.request(&json!({"request": "abortMigration", "id": "aborted"}));
     });
@@ -192,7 +188,7 @@ fn stay_twice(source: &Pod) {
     assert_eq!(migration["message"], "Live migration has been aborted");
 
     let limits = json!({"bandwidth": 1 << 20, "completionSecondsPerGib": 3, "allowPause": true});
-    let migration = stay(source, "late", &limits, |vm| {
+    let migration = stay(source, "late", resolved, &limits, |vm| {
         vm.until("the pause", |state| state["reason"] == "PausedByMigrationMonitor");
     });
     assert_eq!(
@@ -225,8 +221,8 @@ fn a_running_vm_goes_to_another_launcher_and_on_to_a_third() {
     }
     let mut first = Pod::new();
     first.vm.launch();
-    let kernel = first.vm.tiny_for_all();
-    first.vm.put_resolved(&vmi("hop"), &json!({"accelerator": "emulation", "kernel": kernel}));
+    let resolved = json!({"accelerator": "emulation", "kernel": first.vm.tiny_for_all()});
+    first.vm.put_resolved(&vmi("hop"), &resolved);
     first.vm.until_runs();
     first.vm.until_log("tiny login:");
     let mut console = first.vm.console();
@@ -242,9 +238,9 @@ fn a_running_vm_goes_to_another_launcher_and_on_to_a_third() {
     console.says("count 20 ");
     drop(console);
 
-    stay_twice(&first);
-    let mut second = hop(&mut first, "one");
-    let third = hop(&mut second, "two");
+    stay_twice(&first, &resolved);
+    let mut second = hop(&mut first, "one", &resolved);
+    let third = hop(&mut second, "two", &resolved);
     third.vm.until_log("count ");
 
     let mut console = third.vm.console();
@@ -256,7 +252,7 @@ fn a_running_vm_goes_to_another_launcher_and_on_to_a_third() {
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "a number is missing");
 
     third.vm.request(&json!({"request": "shutdown"}));
-    let state = third.vm.until("an end", crate::vm::ended);
+    let state = third.vm.until("an end", ended);
     assert_eq!((&state["life"], &state["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{state}");
 }
 
@@ -266,45 +262,45 @@ fn a_vm_that_does_not_arrive_is_not_started() {
         eprintln!("skipped: only root may become another user");
         return;
     }
-    let source = Pod::new();
-    let sync = json!({"vmi": vmi("lost"), "generation": 1, "resolved": {"accelerator": "emulation", "kernel": tiny()}});
-    fs::write(source.inside("r/vm.json"), sync.to_string()).unwrap();
-    let mut target = Pod::receiving(&source);
-    let socket = target.inside(SOCKETS[0]);
-    let (launched, ()) = target.receive(|| drop(UnixStream::connect(&socket).unwrap()));
-    assert!(launched.is_err(), "it goes on without a VM");
-    let log = target.vm.log();
-    assert!(log.contains("test_lost was not received"), "{log}");
-    assert!(!target.inside("r/etc/qemu/test_lost.xml").exists() && !target.inside("r/receive").exists());
+    let files = Vm::new();
+    let resolved = json!({"accelerator": "emulation", "kernel": files.tiny_for_all()});
+    give(files.place.path());
+    let mut target = Pod::receiving(&resolved);
+    drop(UnixStream::connect(target.inside(SOCKETS[0])).unwrap());
+    not_received(&target);
+    // Nor by the next launcher, whatever the last one was doing.
+    target.vm.kill();
+    target.vm.launch();
+    let state = target.vm.until("an end", ended);
+    assert_eq!(state["reason"], "NotReceived", "{state}");
+    assert_eq!(target.vm.answer(&json!({"request": "start"}))["code"], "Moved");
+
+    // The daemon of a launcher that was killed holds the driver's lock.
+    let mut target = Pod::receiving(&resolved);
+    target.vm.kill();
+    target.vm.launch();
+    let state = target.vm.until("an end", ended);
+    assert_eq!(state["reason"], "MigrationUnknown", "{state}");
+    assert!(target.vm.log().contains("ending the libvirt daemon"), "{}", target.vm.log());
+    assert!(!target.inside("r/receive").exists());
+
+    let mut target = Pod::receiving(&resolved);
+    target.vm.end();
+    assert!(!target.inside(SOCKETS[0]).exists() && !target.inside("r/receive").exists());
 }
 
 #[test]
-fn what_cannot_be_received_is_refused_with_the_reason() {
-    let place = tempfile::Builder::new().prefix("vm").tempdir_in("/tmp").unwrap();
-    let path = |name: &str| place.path().join(name);
-    let refusal = || {
-        let ended = Command::new(env!("CARGO_BIN_EXE_virt-launcher"))
-            .args(["run", "--root"])
-            .arg(path("r"))
-            .arg("--socket")
-            .arg(path("s"))
-            .arg("--receive")
-            .arg(path("receive.sock"))
-            .output()
-            .unwrap();
-        assert!(!ended.status.success());
-        String::from_utf8(ended.stderr).unwrap()
-    };
-    assert!(refusal().contains("there is no VM in"), "{}", refusal());
-    fs::write(
-        path("r/vm.json"),
-        json!({"vmi": Value::Null, "generation": 1, "resolved": {"accelerator": "emulation"}}).to_string(),
-    )
-    .unwrap();
-    assert!(refusal().contains("is not understood"), "{}", refusal());
-    if rustix::process::getuid().is_root() {
-        let sync = json!({"vmi": vmi("root"), "generation": 1, "resolved": {"accelerator": "emulation"}});
-        fs::write(path("r/vm.json"), sync.to_string()).unwrap();
-        assert!(refusal().contains("root cannot receive a VM"), "{}", refusal());
+fn root_receives_no_vm() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root is refused");
+        return;
     }
+    let mut vm = Vm::new();
+    let socket = vm.place.path().join("receive.sock");
+    vm.args = vec!["--receive".into(), socket.display().to_string()];
+    vm.launch();
+    vm.put(&vmi("root"), &json!({}));
+    let state = vm.until("an end", ended);
+    assert_eq!((&state["life"], &state["reason"]), (&json!("Failed"), &json!("NotReceived")), "{state}");
+    assert!(state["message"].as_str().unwrap().contains("root cannot receive a VM"), "{state}");
 }

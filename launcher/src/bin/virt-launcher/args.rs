@@ -106,8 +106,7 @@ pub(crate) struct Run {
     /// Folder with libvirt's cache of host capabilities, kept for the next VM
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
-    /// Before anything else, receive the VM of DIR/vm.json, which runs under another launcher: the libvirt there connects to
-    /// this socket and migrates it
+    /// The VM that is handed over runs under another launcher: the libvirt there connects to this socket, and migrates it here
     #[arg(long, value_name = "PATH", conflicts_with = "libvirt_uri")]
     pub(crate) receive: Option<PathBuf>,
     /// End when the VM has ended

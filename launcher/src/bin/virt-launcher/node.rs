@@ -62,7 +62,7 @@ fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<
     }
     let libvirt = Libvirt::open(&embed::uri(&root), None).map_err(failed)?;
     found.libvirt = Some(libvirt.about().map_err(failed)?.version);
-    let connection = libvirt.connection();
+    let connection = libvirt.connection().map_err(failed)?;
     let capabilities = connection.get_capabilities().map_err(theirs)?;
     let guest = node::capabilities::guest(&capabilities, HOST.kernel_name);
     (found.machine_types, found.accelerators) = (guest.machine_types, guest.accelerators);

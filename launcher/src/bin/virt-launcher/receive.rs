@@ -1,4 +1,4 @@
-//! Receives a running VM from another launcher, before libvirt's driver is opened in this process.
+//! Reception of a running VM from another launcher, before libvirt's driver is opened in this process.
 //!
 //! ```text
 //!  daemon started ─► QEMU probed ─► the source's connection, to its end ─► the domain is looked for ─► daemon killed
@@ -9,9 +9,9 @@ use launcher::error::{Error, ErrorKind, Result};
 use launcher::hypervisor::receiver::Receiver;
 use launcher::hypervisor::{Condition, ErrorKind as Cause, Hypervisor as _, Pause};
 use launcher::root::Root;
-use launcher::vm::domain_name;
 use std::path::Path;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 /// Time for the daemon to end what has not arrived, after the source's connection has ended.
@@ -19,22 +19,50 @@ const SETTLE: Duration = Duration::from_secs(10);
 /// Interval of looking at the domain.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Receives the VM that was handed over in the folder. The source's libvirt connects to `socket`, which exists from then on
-/// when all is ready. An error means that the VM is not here.
-pub(crate) async fn receive(root: &Root, socket: &Path) -> Result<()> {
-    let name = domain_name(root)?;
-    let mut receiver = Receiver::start(root).await?;
-    let failed = |e: launcher::hypervisor::Error| {
-        Error::new(ErrorKind::Failed, "the libvirt daemon does not answer").because(e)
-    };
-    // The daemon probes QEMU now, not while a source waits.
-    Libvirt::open(&receiver.uri(), None)
-        .and_then(|libvirt| libvirt.has_iothread_mapping())
-        .map_err(failed)?;
-    tracing::info!("waiting for {name}, which is received through {}", socket.display());
-    receiver.serve(socket).await?;
-    let libvirt = Libvirt::open(&receiver.uri(), None).map_err(failed)?;
-    arrived(&libvirt, &name).await
+/// Reception of a VM into the folder of a launcher.
+pub(crate) struct Reception {
+    root: Root,
+    gives_up: watch::Sender<bool>,
+}
+
+impl Reception {
+    pub(crate) fn new(root: Root) -> Reception {
+        Reception { root, gives_up: watch::Sender::new(false) }
+    }
+
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Ends the wait for the source. A source that has connected decides by itself.
+    pub(crate) fn give_up(&self) {
+        self.gives_up.send_replace(true);
+    }
+
+    /// Receives the domain. The source's libvirt connects to `socket` once `listens` was called. An error means that the domain is
+    /// not here.
+    pub(crate) fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| Error::io("cannot begin to receive", e))?;
+        runtime.block_on(self.receive_from(name, socket, listens))
+    }
+
+    async fn receive_from(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+        let mut receiver = Receiver::start(&self.root).await?;
+        let failed = |e: launcher::hypervisor::Error| {
+            Error::new(ErrorKind::Failed, "the libvirt daemon does not answer").because(e)
+        };
+        // The daemon probes QEMU now, not while a source waits.
+        Libvirt::open(&receiver.uri(), None)
+            .and_then(|libvirt| libvirt.has_iothread_mapping())
+            .map_err(failed)?;
+        tracing::info!("waiting for {name}, which is received through {}", socket.display());
+        let mut gives_up = self.gives_up.subscribe();
+        let give_up = async move { drop(gives_up.wait_for(|gives_up| *gives_up).await) };
+        receiver.serve(socket, listens, give_up).await?;
+        let libvirt = Libvirt::open(&receiver.uri(), None).map_err(failed)?;
+        arrived(&libvirt, name).await
+    }
 }
 
 /// Waits until the domain is either here or not.

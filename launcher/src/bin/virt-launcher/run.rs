@@ -2,19 +2,19 @@
 //!
 //! ```text
 //!  root (locked) ─► environment ─► cache seeded ─► files of a dead QEMU removed ─► libvirt ─► driver ─► server
-//!                                             └─ --receive: the VM arrives ──┘
+//!                                             └─ --receive: libvirt is opened when the VM has arrived ──┘
 //!  the cache is saved when a VM has started
 //! ```
 
 use crate::libvirt::Libvirt;
-use crate::{args, memory, receive, remains, surroundings};
+use crate::{args, memory, remains, surroundings};
 use api::launcher::{Info, Life};
 use launcher::error::{Error, ErrorKind, Result};
-use launcher::hypervisor::{Hypervisor, embed};
+use launcher::hypervisor::{Hypervisor, embed, receiver};
 use launcher::root::Root;
 use launcher::server::{Listener, Service};
 use launcher::termination::Termination;
-use launcher::vm::{Handle, Parts, drive, farewell};
+use launcher::vm::{Handle, Parts, drive_or_receive, farewell};
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -70,14 +70,12 @@ async fn serve(
     if args.libvirt_uri.is_none() {
         seed(&root, cache);
     }
-    if let Some(socket) = &args.receive {
-        tokio::select! {
-            received = receive::receive(&root, socket) => received?,
-            _ = term.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-        }
-    }
-    let hypervisor = Arc::new(connect(args.libvirt_uri.as_deref(), &root)?);
+    // The VM of an earlier launcher on this folder has arrived by now, or never does.
+    let receive = args.receive.clone().filter(|_| !root.vm().exists());
+    let hypervisor = Arc::new(match &receive {
+        Some(_) => Libvirt::receiving(&root),
+        None => connect(args.libvirt_uri.as_deref(), &root)?,
+    });
     let about = hypervisor
         .about()
         .map_err(|e| Error::new(ErrorKind::Failed, "libvirt does not answer").because(e))?;
@@ -92,7 +90,7 @@ async fn serve(
     let kept_in = root.clone();
     let (give, lines) = launcher::console::lines();
     let parts = Parts { hypervisor, root, lines: give, clock: launcher::clock::now };
-    let (handle, driver) = drive(parts)?;
+    let (handle, driver) = drive_or_receive(parts, receive)?;
     let driver = tokio::spawn(driver);
     tokio::spawn(memory::give_back(handle.state()));
     if let (true, Some(cache)) = (own.0, cache) {
@@ -215,6 +213,7 @@ fn connect(uri: Option<&str>, root: &Root) -> Result<Libvirt> {
     let failed =
         |e: launcher::hypervisor::Error| Error::new(ErrorKind::Failed, "libvirt cannot be used").because(e);
     let Some(uri) = uri else {
+        receiver::end_left_daemon(root);
         remains::clear(root);
         return Libvirt::open(&embed::uri(root), Some(root.pids())).map_err(failed);
     };

@@ -24,6 +24,7 @@ use crate::hypervisor::embed::{escaped, write_whole};
 use crate::root::{Root, socket_path};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -36,10 +37,45 @@ const DAEMON: &str = "/usr/sbin/libvirtd";
 const START: Duration = Duration::from_secs(60);
 /// Interval of looking at the daemon.
 const LOOK: Duration = Duration::from_millis(20);
+/// Time for a daemon that was left to end.
+const LEFT: Duration = Duration::from_secs(10);
 /// Bytes at the end of the daemon's log in which its last message is searched.
 const LAST_MESSAGE: u64 = 4 << 10;
 /// Longest path of QEMU's monitor below the root, as the daemon makes it.
 const MONITOR: &str = "home/config/libvirt/qemu/lib/domain-9999-12345678901234567890/monitor.sock";
+
+/// Names of the daemon's settings and of its pid file.
+const SETTINGS: &str = "libvirtd.conf";
+const PID_FILE: &str = "libvirtd.pid";
+
+fn folder_of(root: &Root) -> PathBuf {
+    root.short().join("receive")
+}
+
+/// Ends the daemon of a launcher that was killed while it received: it holds the driver's lock. The connection of the migration's
+/// source has ended with that launcher, so the daemon knows already whether the domain is here.
+pub fn end_left_daemon(root: &Root) {
+    let folder = folder_of(root);
+    let Ok(text) = fs::read_to_string(folder.join(PID_FILE)) else { return };
+    let Some(pid) = text.trim().parse().ok().and_then(rustix::process::Pid::from_raw) else { return };
+    // Another process may have the number by now. A process that has ended has no command line, and no locks.
+    let settings = folder.join(SETTINGS);
+    let runs = || {
+        let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == settings.as_os_str().as_bytes())
+    };
+    let until = std::time::Instant::now() + LEFT;
+    if runs() {
+        tracing::warn!("ending the libvirt daemon of a launcher that was killed while it received its VM");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    while runs() && std::time::Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+    if let Err(e) = fs::remove_dir_all(&folder) {
+        tracing::warn!("cannot remove {}: {e}", folder.display());
+    }
+}
 
 /// A libvirt daemon on the folders of a launcher. It ends with the value.
 pub struct Receiver {
@@ -60,7 +96,7 @@ impl Receiver {
         let monitor = root.short().join(MONITOR);
         socket_path(&monitor).map_err(|e| Error::refused("a VM cannot be received here").because(e))?;
         session::ready(root)?;
-        let (folder, log) = (root.short().join("receive"), root.folder().join("log/libvirtd.log"));
+        let (folder, log) = (folder_of(root), root.folder().join("log/libvirtd.log"));
         let cannot = |e| Error::io(format!("cannot start {DAEMON}, which receives the VM"), e);
         // Files of an earlier daemon.
         match fs::remove_dir_all(&folder) {
@@ -68,14 +104,14 @@ impl Receiver {
             _ => {}
         }
         session::make(&folder)?;
-        let settings = folder.join("libvirtd.conf");
+        let settings = folder.join(SETTINGS);
         write_whole(&settings, settings_of(&folder).as_bytes()).map_err(cannot)?;
         let output = File::create(&log).map_err(cannot)?;
         let daemon = Command::new(DAEMON)
             .arg("--config")
             .arg(&settings)
             .arg("--pid-file")
-            .arg(folder.join("libvirtd.pid"))
+            .arg(folder.join(PID_FILE))
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(cannot)?)
@@ -92,15 +128,24 @@ impl Receiver {
         format!("qemu+unix:///session?socket={}", escaped(&self.own_socket()))
     }
 
-    /// Connects the source's libvirt, the one client of `socket`, with the daemon. Returns when that connection has ended: the
-    /// daemon knows by then whether the domain has arrived.
-    pub async fn serve(&mut self, socket: &Path) -> Result<()> {
-        let listens = || format!("cannot listen on {}", socket.display());
-        socket_path(socket).map_err(|e| Error::refused(listens()).because(e))?;
-        let listener = UnixListener::bind(socket).map_err(|e| Error::io(listens(), e))?;
+    /// Connects the source's libvirt, the one client of `socket`, with the daemon. `listens` is called when it may connect. Returns
+    /// when that connection has ended: the daemon knows by then whether the domain has arrived. `give_up` ends the wait for the
+    /// source, and nothing later.
+    pub async fn serve(
+        &mut self,
+        socket: &Path,
+        listens: &mut dyn FnMut(),
+        give_up: impl Future<Output = ()>,
+    ) -> Result<()> {
+        let cannot = || format!("cannot listen on {}", socket.display());
+        socket_path(socket).map_err(|e| Error::refused(cannot()).because(e))?;
+        let listener = UnixListener::bind(socket).map_err(|e| Error::io(cannot(), e))?;
+        listens();
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted.map_err(|e| Error::io(listens(), e)),
+            biased;
+            accepted = listener.accept() => accepted.map_err(|e| Error::io(cannot(), e)),
             ended = self.ended() => Err(ended),
+            () = give_up => Err(Error::new(ErrorKind::Ending, "the launcher was told to end before the VM came")),
         };
         drop(listener);
         // One source has one connection; the next client is refused.

@@ -63,6 +63,8 @@ impl fmt::Display for Denial {
 pub enum DenialReason {
     NoVm,
     Starting,
+    /// The VMI comes from another launcher, and still runs there.
+    Receiving,
     Stopping,
     Ended,
     /// The guest cannot react to the request while its vCPUs are stopped.
@@ -114,6 +116,9 @@ impl DenialReason {
         let (status, condition, sentence) = match self {
             DenialReason::NoVm => (409, None, "there is no VM yet"),
             DenialReason::Starting => (409, None, "the VM is being started"),
+            DenialReason::Receiving => {
+                (409, None, "the VM runs under another launcher, which migrates it here")
+            }
             DenialReason::Stopping => (409, None, "the VM is stopping"),
             DenialReason::Ended => (409, None, "the VM has ended; start it first"),
             DenialReason::Paused => {
@@ -171,9 +176,10 @@ mod tests {
     use serde_json::{Value, from_value, json, to_value};
 
     /// Code, status, number of names, and message with the names `a` and `b`, as users have seen it.
-    const TABLE: [(&str, u16, usize, &str); 22] = [
+    const TABLE: [(&str, u16, usize, &str); 23] = [
         ("NoVm", 409, 0, "there is no VM yet"),
         ("Starting", 409, 0, "the VM is being started"),
+        ("Receiving", 409, 0, "the VM runs under another launcher, which migrates it here"),
         ("Stopping", 409, 0, "the VM is stopping"),
         ("Ended", 409, 0, "the VM has ended; start it first"),
         ("Paused", 409, 0, "the VM is paused, so its guest cannot reboot; unpause it first, or reset it"),

@@ -350,6 +350,8 @@ pub const NO_SPACE: &str = "NoSpace";
 pub const MIGRATED: &str = "Migrated";
 /// … and of one whose launcher ended while it migrated: where it runs is not known here.
 pub const MIGRATION_UNKNOWN: &str = "MigrationUnknown";
+/// … and of one that was to come from another launcher, and is not here.
+pub const NOT_RECEIVED: &str = "NotReceived";
 /// … and of one that is paused until its memory is copied.
 pub const PAUSED_BY_MIGRATION: &str = "PausedByMigrationMonitor";
 
@@ -401,6 +403,9 @@ pub struct State {
     /// Progress of the SSH keys and passwords into the guest; `None` if the guest agent does not set any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
+    /// True while the launcher listens for another one, which migrates the VMI here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub receives: bool,
     /// The last migration to another launcher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<Migration>,

@@ -17,14 +17,18 @@ mod from_libvirt;
 mod migration;
 mod records;
 
-use crate::memory;
+use crate::receive::Reception;
+use crate::{memory, remains};
 use api::launcher::{Migrate, MigrationProgress, MonitorCommand, Stats};
-use launcher::hypervisor::{About, Condition, DomainState, Error, ErrorKind, Hypervisor, Result, Tell};
+use launcher::hypervisor::{
+    About, Condition, DomainState, Error, ErrorKind, Hypervisor, Pause, Result, Tell, embed,
+};
+use launcher::root::Root;
 use launcher_client::process::Process;
 use rustix::fs::{Mode, OFlags};
 use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 use virt::connect::Connect;
@@ -45,27 +49,51 @@ const IOTHREAD_MAPPING: (u32, u32) = (10_000_000, 9_000_000);
 
 /// A connection to libvirt.
 pub(crate) struct Libvirt {
-    connection: Connect,
+    /// Not there while the VM comes from another launcher.
+    connection: OnceLock<Connect>,
     uri: String,
     /// The folder of the driver's pid files, if the driver runs in this process.
     pids: Option<PathBuf>,
+    /// The way in which the VM comes from another launcher.
+    reception: Option<Reception>,
 }
 
 impl Libvirt {
     /// Connects. `pids` is the folder of the driver's pid files.
     pub(crate) fn open(uri: &str, pids: Option<PathBuf>) -> Result<Libvirt> {
-        let doing = || format!("open {uri}");
-        start_event_loop().map_err(|why| Error::new(ErrorKind::Unavailable, doing(), why))?;
-        let connection = plain(uri, &doing()).and_then(|uri| {
-            Connect::open(Some(uri))
-                .map_err(|e| from_libvirt::error(&doing(), &e).of_kind(ErrorKind::Unavailable))
-        })?;
-        Ok(Libvirt { connection, uri: uri.to_owned(), pids })
+        let connection = OnceLock::from(connect(uri)?);
+        Ok(Libvirt { connection, uri: uri.to_owned(), pids, reception: None })
     }
 
-    /// The connection, for questions about the host.
-    pub(crate) fn connection(&self) -> &Connect {
-        &self.connection
+    /// The driver in this process, which is opened when the VM has come from another launcher.
+    pub(crate) fn receiving(root: &Root) -> Libvirt {
+        Libvirt {
+            connection: OnceLock::new(),
+            uri: embed::uri(root),
+            pids: Some(root.pids()),
+            reception: Some(Reception::new(root.clone())),
+        }
+    }
+
+    /// The connection.
+    pub(crate) fn connection(&self) -> Result<&Connect> {
+        let not_open = || Error::new(ErrorKind::Unavailable, "ask libvirt", "the VM has not arrived yet");
+        self.connection.get().ok_or_else(not_open)
+    }
+
+    /// Opens the driver after a reception, and finds the VM. The driver ends a QEMU that was still receiving.
+    fn find_received(&self, name: &str, reception: &Reception) -> Result<()> {
+        remains::clear(reception.root());
+        let _ = self.connection.set(connect(&self.uri)?);
+        match self.state(name)?.condition {
+            Condition::Running
+            | Condition::Paused(Pause::Asked | Pause::IoError | Pause::Watchdog | Pause::Panicked) => Ok(()),
+            condition => {
+                let _ = self.destroy(name).inspect_err(|e| tracing::warn!("{e}"));
+                let why = format!("it is {condition:?} here");
+                Err(Error::new(ErrorKind::Failed, format!("receive {name}"), why))
+            }
+        }
     }
 
     /// A version as a text.
@@ -75,7 +103,7 @@ impl Libvirt {
 
     fn domain(&self, name: &str, doing: &str) -> Result<Domain> {
         let name = plain(name, doing)?;
-        Domain::lookup_by_name(&self.connection, name).map_err(|e| from_libvirt::error(doing, &e))
+        Domain::lookup_by_name(self.connection()?, name).map_err(|e| from_libvirt::error(doing, &e))
     }
 
     /// Carries out one verb on one domain.
@@ -84,6 +112,14 @@ impl Libvirt {
         let domain = self.domain(name, &doing)?;
         f(&domain).map_err(|e| from_libvirt::error(&doing, &e))
     }
+}
+
+/// Connects.
+fn connect(uri: &str) -> Result<Connect> {
+    let doing = || format!("open {uri}");
+    start_event_loop().map_err(|why| Error::new(ErrorKind::Unavailable, doing(), why))?;
+    let uri = plain(uri, &doing())?;
+    Connect::open(Some(uri)).map_err(|e| from_libvirt::error(&doing(), &e).of_kind(ErrorKind::Unavailable))
 }
 
 /// Result type of the bindings.
@@ -126,20 +162,22 @@ impl Hypervisor for Libvirt {
     }
 
     fn has_iothread_mapping(&self) -> Result<bool> {
-        let asked = self.connection.get_lib_version().and_then(|libvirt| {
-            Ok(libvirt >= IOTHREAD_MAPPING.0 && self.connection.get_hyp_version()? >= IOTHREAD_MAPPING.1)
+        let connection = self.connection()?;
+        let asked = connection.get_lib_version().and_then(|libvirt| {
+            Ok(libvirt >= IOTHREAD_MAPPING.0 && connection.get_hyp_version()? >= IOTHREAD_MAPPING.1)
         });
         asked.map_err(|e| from_libvirt::error("ask for the versions of libvirt and QEMU", &e))
     }
 
     fn watch(&self, name: &str, tell: Tell) -> Result<()> {
-        events::register(&self.connection, plain(name, "watch")?, tell)
+        events::register(self.connection()?, plain(name, "watch")?, tell)
     }
 
     fn define(&self, xml: &str) -> Result<()> {
         let doing = "define the domain";
         let xml = plain(xml, doing)?;
-        let define = || Domain::define_xml_flags(&self.connection, xml, 0).map(|_| ());
+        let connection = self.connection()?;
+        let define = || Domain::define_xml_flags(connection, xml, 0).map(|_| ());
         // A host under load failed here once without a reason, and libvirt had changed nothing.
         let again = |e: virt::error::Error| match e.message().contains("the cause is unknown") {
             true => {
@@ -299,7 +337,7 @@ impl Hypervisor for Libvirt {
 
     fn domain(&self, name: &str) -> Result<api::launcher::Domain> {
         let doing = format!("describe {name}");
-        domain::facts(&self.connection, &self.domain(name, &doing)?, &doing)
+        domain::facts(self.connection()?, &self.domain(name, &doing)?, &doing)
     }
 
     fn records(&self, name: &str) -> Result<Vec<(String, String)>> {
@@ -341,11 +379,30 @@ impl Hypervisor for Libvirt {
         self.on("start post-copy of", name, migration::start_post_copy)
     }
 
+    fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+        let doing = format!("receive {name}");
+        let Some(reception) = &self.reception else {
+            return Err(Error::new(ErrorKind::Unsupported, doing, "this launcher starts its VM"));
+        };
+        let received = reception.receive(name, socket, listens);
+        match (received, self.find_received(name, reception)) {
+            (_, Ok(())) => Ok(()),
+            (Err(e), _) => Err(Error::new(ErrorKind::Failed, doing, e.chain())),
+            (Ok(()), Err(e)) => Err(e),
+        }
+    }
+
+    fn stop_receiving(&self) {
+        if let Some(reception) = &self.reception {
+            reception.give_up();
+        }
+    }
+
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {
         let doing = format!("take a screenshot of {name}");
         let domain = self.domain(name, &doing)?;
         let own = |e: &virt::error::Error| from_libvirt::error(&doing, e);
-        let stream = Stream::new(&self.connection, 0).map_err(|e| own(&e))?;
+        let stream = Stream::new(self.connection()?, 0).map_err(|e| own(&e))?;
         domain.screenshot(&stream, 0, 0).map_err(|e| own(&e))?;
         let copied = copy(&stream, into, &doing);
         let ended = if copied.is_ok() { stream.finish() } else { stream.abort() };
