@@ -9,8 +9,6 @@ mod libvirt;
 #[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../src/bin/virt-launcher/memory.rs"]
 mod memory;
-#[path = "../../src/bin/virt-launcher/receive.rs"]
-mod receive;
 #[path = "../../src/bin/virt-launcher/remains.rs"]
 mod remains;
 

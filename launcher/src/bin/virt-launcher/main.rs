@@ -22,7 +22,6 @@ mod memory;
 mod node;
 mod probe;
 mod quiesce;
-mod receive;
 mod remains;
 mod run;
 mod virsh;

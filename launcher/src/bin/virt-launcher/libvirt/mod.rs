@@ -3,6 +3,7 @@
 //! ```text
 //!  Hypervisor verb ──► virDomain…  (blocking)   ──► from_libvirt.rs: libvirt's numbers and messages as our types
 //!                  ◄── records.rs: libvirt's statistics, from C structures
+//!  receive         ──► reception.rs: a daemon, before the driver is opened
 //!  Tell            ◄── events.rs: callbacks     ◄── the thread "libvirt", which runs its event loop
 //! ```
 //!
@@ -15,9 +16,9 @@ mod events;
 mod file_passing;
 mod from_libvirt;
 mod migration;
+mod reception;
 mod records;
 
-use crate::receive::Reception;
 use crate::{memory, remains};
 use api::launcher::{Migrate, MigrationProgress, MonitorCommand, Stats};
 use launcher::hypervisor::{
@@ -25,6 +26,7 @@ use launcher::hypervisor::{
 };
 use launcher::root::Root;
 use launcher_client::process::Process;
+use reception::Reception;
 use rustix::fs::{Mode, OFlags};
 use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -4,7 +4,7 @@
 //!  daemon started ─► QEMU probed ─► the source's connection, to its end ─► the domain is looked for ─► daemon killed
 //! ```
 
-use crate::libvirt::Libvirt;
+use super::Libvirt;
 use launcher::error::{Error, ErrorKind, Result};
 use launcher::hypervisor::receiver::Receiver;
 use launcher::hypervisor::{Condition, ErrorKind as Cause, Hypervisor as _, Pause};
@@ -20,28 +20,28 @@ const SETTLE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Reception of a VM into the folder of a launcher.
-pub(crate) struct Reception {
+pub(super) struct Reception {
     root: Root,
     gives_up: watch::Sender<bool>,
 }
 
 impl Reception {
-    pub(crate) fn new(root: Root) -> Reception {
+    pub(super) fn new(root: Root) -> Reception {
         Reception { root, gives_up: watch::Sender::new(false) }
     }
 
-    pub(crate) fn root(&self) -> &Root {
+    pub(super) fn root(&self) -> &Root {
         &self.root
     }
 
     /// Ends the wait for the source. A source that has connected decides by itself.
-    pub(crate) fn give_up(&self) {
+    pub(super) fn give_up(&self) {
         self.gives_up.send_replace(true);
     }
 
     /// Receives the domain. The source's libvirt connects to `socket` once `listens` was called. An error means that the domain is
     /// not here.
-    pub(crate) fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+    pub(super) fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Error::io("cannot begin to receive", e))?;
         runtime.block_on(self.receive_from(name, socket, listens))
