@@ -117,6 +117,11 @@ impl Home {
         self.vms().join(name)
     }
 
+    /// File of a VM's record.
+    pub(crate) fn vm_record(&self, name: &str) -> PathBuf {
+        self.vm(name).join("vm.json")
+    }
+
     /// Socket path of a VM's launcher.
     pub fn socket(&self, name: &str) -> Result<PathBuf> {
         let (path, remedy) = match self.root {

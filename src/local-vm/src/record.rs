@@ -64,12 +64,8 @@ impl Record {
     pub fn save(&self, home: &Home) -> Result<()> {
         let text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::failed("cannot write the record of a VM").because(e))?;
-        write_whole(&file(home, &self.name), &text)
+        write_whole(&home.vm_record(&self.name), &text)
     }
-}
-
-fn file(home: &Home, name: &str) -> PathBuf {
-    home.vm(name).join("vm.json")
 }
 
 /// Current time, RFC 3339.
@@ -146,7 +142,7 @@ impl Vm {
 
     /// The VM of this name, if it exists.
     pub fn find(home: &Home, name: &str) -> Result<Option<Vm>> {
-        let path = file(home, name);
+        let path = home.vm_record(name);
         let bytes = match std::fs::read(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?,
@@ -339,7 +335,7 @@ impl Vm {
         }
         // The record goes first: a folder without one is not listed, and the next run of that name removes
         // it.
-        remove(&file(home, name))?;
+        remove(&home.vm_record(name))?;
         home.clear_vm(name)?;
         drop(lock);
         Ok(())

@@ -9,8 +9,8 @@
 //! `coracle run` make such names: other ones stand in a manifest, where the user wrote them.
 
 use crate::place::Home;
-use crate::record::Vm;
 use serde_json::Value;
+use std::fs;
 
 /// Names in messages, with the user's names for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,12 +28,15 @@ struct DiskWords {
 }
 
 impl UserWords {
-    /// The words for messages about this VM. An object that cannot be read changes no message.
+    /// The words for messages about this VM. A record that cannot be read changes no message.
     pub(crate) fn find(home: &Home, vm: &str) -> UserWords {
         let mut vms = home.names().unwrap_or_default();
         vms.push(vm.to_owned());
-        let record = Vm::find(home, vm).ok().flatten().map(|vm| vm.record);
-        let volumes = record.as_ref().and_then(|record| record.sync.vmi["spec"]["volumes"].as_array());
+        let record: Value = fs::read(home.vm_record(vm))
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        let volumes = record["sync"]["vmi"]["spec"]["volumes"].as_array();
         UserWords { vms, disks: volumes.into_iter().flatten().filter_map(DiskWords::of).collect() }
     }
 
