@@ -63,6 +63,46 @@ fn every_layer_is_undone() {
     }
 }
 
+/// A guest may write to its disk what looks like a layer: the disk was cut to what is inside.
+#[test]
+fn a_disk_that_is_said_to_be_raw_is_not_looked_into_however_it_is_read() {
+    let place = place(22);
+    place.shell("head -c 1M /dev/urandom >some; printf 'P*M\\x18\\x00\\x00\\x70\\x00' >skip");
+    for (name, head) in [
+        ("gz", "gzip -c some"),
+        ("xz", "xz -0 -c some"),
+        ("zst", "zstd -q -c some; cat skip"),
+        ("tar", "tar -c some"),
+        ("bz2", "printf 'BZh91AY&SY'"),
+        ("zip", "printf 'PK\\x03\\x04'"),
+        ("qcow2", "printf 'QFI\\xfb'"),
+    ] {
+        let (disk, out) = (format!("{name}.img"), format!("{name}.out"));
+        place.shell(&format!("({head}; cat disk.raw) >{disk}; truncate -s 8M {disk}"));
+        let sum = String::from_utf8(place.shell(&format!("sha256sum <{disk}"))).unwrap();
+        let digest = format!("sha256:{}", sum.split_whitespace().next().unwrap());
+        let same = || place.shell(&format!("cmp {disk} {out}; rm {out}"));
+        place.run(&["convert", "-f", "raw", &disk, &out]).ok();
+        same();
+        place.run(&["convert", "-f", "raw", "--checksum", &digest, &disk, &out]).ok();
+        same();
+        place.shell(&format!("cat {disk} | {PROGRAM} convert -f raw - {out}"));
+        same();
+        place.shell(&format!("cat {disk} | {PROGRAM} convert -f raw - - | cat >{out}"));
+        same();
+        // The layers around a disk that is named in an archive are none of its own.
+        place.shell(&format!("tar -czf around.tar.gz {disk}"));
+        place.run(&["convert", "-f", "raw", "--path", &disk, "around.tar.gz", &out]).ok();
+        same();
+        // Nothing in an image would say that it is raw.
+        let refused = "is raw and begins like";
+        place.run(&["build", "-f", "raw", "--format", "raw", "-t", "os", &disk]).refused(3, refused);
+        place.run(&["build", "-f", "raw", "--format", "qcow2", "-t", "os", &disk]).ok();
+        place.run(&["convert", "os", &out]).ok();
+        same();
+    }
+}
+
 #[test]
 fn standard_input_and_output_are_disks() {
     let place = place(3);

@@ -324,7 +324,7 @@ fn peel(
     };
     let path = member(request);
     let Stack { layers, needs, member, reader } =
-        stack::stack_of_member(input, &peeling(request, &boundaries), path)?;
+        stack::stack_of_member(input, &peeling(request, &boundaries), path, looks_raw(request))?;
     if let Some(path) = path.filter(|_| !layers.contains(&filter::Layer::Tar)) {
         return Err(filter::no_archive(&facts.name, path));
     }

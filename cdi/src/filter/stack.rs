@@ -51,27 +51,39 @@ pub struct Stack {
 
 /// Removes the layers of `input`, which is at the beginning of the source.
 pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
-    peel(input, options, detect, None)
+    readable(peel(input, options, |head, _| detect(head), None)?)
 }
 
-/// Removes the layers of `input` as [`stack`] does. The disk is the file `path` of the outermost archive.
+/// Removes the layers of `input` as [`stack`] does. The disk is the file `path` of the outermost archive. A disk that
+/// `is_raw` by the word of its user is not looked into: its guest may have written what looks like a layer.
 pub(crate) fn stack_of_member(
     input: Box<dyn Read + Send>,
     options: &Options,
     path: Option<&str>,
+    is_raw: bool,
 ) -> Result<Stack> {
-    peel(input, options, detect, path)
+    let is_disk = |layers: &[Layer]| is_raw && (path.is_none() || layers.contains(&Layer::Tar));
+    let stack = peel(input, options, |head, layers| detect(head).filter(|_| !is_disk(layers)), path)?;
+    if is_raw { Ok(stack) } else { readable(stack) }
 }
 
 /// As [`stack`], for an archive that is kept as it is: only compressions are removed.
 pub fn stack_of_archive(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
-    peel(input, options, |head| detect(head).filter(|&layer| layer != Layer::Tar), None)
+    readable(peel(input, options, |head, _| detect(head).filter(|&layer| layer != Layer::Tar), None)?)
+}
+
+/// Refuses a disk in a compression or an archive that is recognised and not read.
+fn readable(stack: Stack) -> Result<Stack> {
+    match refused_layer(stack.reader.head()) {
+        Some(what) => Err(Error::of_bytes(what)),
+        None => Ok(stack),
+    }
 }
 
 fn peel(
     input: Box<dyn Read + Send>,
     options: &Options,
-    detect: fn(&[u8]) -> Option<Layer>,
+    next_layer: impl Fn(&[u8], &[Layer]) -> Option<Layer>,
     mut path: Option<&str>,
 ) -> Result<Stack> {
     let mut reader = Peeked::new(Box::new(Dense(input)), HEAD)?;
@@ -79,7 +91,7 @@ fn peel(
     let mut budget = options.budget;
     let (sole, member) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
     let on_boundary = options.on_boundary.clone().map(|f| only_if(&sole, f));
-    let mut next = detect(reader.head());
+    let mut next = next_layer(reader.head(), &layers);
     if !matches!(next, Some(Layer::Xz | Layer::Zstd)) {
         spend(&mut budget, Shape::DEFAULT.memory());
         reader = Peeked::new(Box::new(ReadAhead::new("source", reader, Shape::DEFAULT)?), HEAD)?;
@@ -117,10 +129,7 @@ fn peel(
         }
         layers.push(layer);
         needs.push(need);
-        next = detect(reader.head());
-    }
-    if let Some(what) = refused_layer(reader.head()) {
-        return Err(Error::of_bytes(what));
+        next = next_layer(reader.head(), &layers);
     }
     let share = budget.memory / growing.len().max(1) as u64;
     for (allow, need) in growing {
