@@ -269,8 +269,9 @@ fn disk_layer(
 ) -> Result<(pack::Layer, convert::Report)> {
     let folder = places.make_store_folder()?;
     let made = RefCell::default();
+    let is_raw = prepared.writes_raw();
     let layer = || -> Box<dyn Target> {
-        let target = LayerTarget::new(sink, *options, folder.clone());
+        let target = LayerTarget::new(sink, *options, folder.clone()).for_raw_disk(is_raw);
         *made.borrow_mut() = target.made();
         Box::new(target)
     };

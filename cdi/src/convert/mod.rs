@@ -152,6 +152,11 @@ impl Prepared {
         overlap::inputs(&self.request, &**self.plan.flow.source())
     }
 
+    /// True if the bytes of a raw disk are written, and no image file.
+    pub(crate) fn writes_raw(&self) -> bool {
+        self.plan.facts.writes_raw()
+    }
+
     /// The plan as text.
     pub fn plan_text(&self) -> String {
         plan_output::text(&self.plan)

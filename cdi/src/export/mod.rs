@@ -26,12 +26,13 @@
 mod sinks;
 
 use crate::convert::{self, Request};
+use crate::filter::mistaken_for;
 use crate::import;
 use crate::permissions::Permissions;
 use crate::plan::{ConvertOptions, Output};
 use crate::run::watch::{Phase, Watch};
 use crate::source::{FileSource, Options, Source as _, SourceSpec, image::architecture};
-use crate::target::{Destination, LayerTarget, Target};
+use crate::target::{Destination, LayerTarget, Target, mistaken};
 use crate::{Error, Result};
 use api::job::Export;
 use api::job::export::{Compression, Format as JobFormat};
@@ -132,24 +133,20 @@ pub fn prepare(
 
 /// The format of the disk in the layer.
 fn output(job: &Export) -> Result<Output> {
-    let path = job.disk.path();
-    let looks = looks_like(path)?;
+    let head = head(job.disk.path())?;
     let qcow2 = Output::Qcow2 { cluster_bits: 16, compress: None };
-    match (job.format, looks) {
+    match (job.format, mistaken_for(&head)) {
         (Some(JobFormat::Qcow2), _) => Ok(qcow2),
-        (Some(JobFormat::Raw), Format::Raw | Format::Iso) | (None, Format::Iso) => Ok(Output::Raw),
-        (Some(JobFormat::Raw), other) => Err(Error::refused(format!(
-            "the disk {} is raw and begins like an image of the format {}: in a raw image others would take it for one; \
-             export it as qcow2",
-            path.display(),
-            other.name()
-        ))),
+        (Some(JobFormat::Raw), None) => Ok(Output::Raw),
+        // The layer would be refused at its end.
+        (Some(JobFormat::Raw), Some(form)) => Err(mistaken(&form)),
+        (None, None) if Format::probe(&head) == Format::Iso => Ok(Output::Raw),
         (None, _) => Ok(qcow2),
     }
 }
 
-/// The format by the first bytes of a disk.
-fn looks_like(path: &Path) -> Result<Format> {
+/// The first bytes of a disk.
+fn head(path: &Path) -> Result<Vec<u8>> {
     let source = FileSource::open(path)?;
     let Some(bytes) = source.read_at() else {
         return Err(Error::refused(format!("{} is neither a file nor a block device", path.display())));
@@ -158,7 +155,7 @@ fn looks_like(path: &Path) -> Result<Format> {
     bytes
         .read_exact_at(&mut head, 0)
         .map_err(|e| Error::io(format!("cannot read the first bytes of {}", path.display()), e))?;
-    Ok(Format::probe(&head))
+    Ok(head)
 }
 
 impl Prepared {
@@ -208,8 +205,9 @@ fn layer(
     // No spool is needed, since the size of the layer's file is known.
     let folder = std::env::temp_dir();
     let made = RefCell::default();
+    let is_raw = plan.writes_raw();
     let target = || -> Box<dyn Target> {
-        let target = LayerTarget::new(sink, *options, folder.clone());
+        let target = LayerTarget::new(sink, *options, folder.clone()).for_raw_disk(is_raw);
         *made.borrow_mut() = target.made();
         Box::new(target)
     };

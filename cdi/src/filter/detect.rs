@@ -1,6 +1,7 @@
 //! Detection of the outermost layer by the first bytes, and of formats that are recognised but not supported.
 
 use super::{Layer, tar};
+use disk_format::Format;
 
 /// The layer these first bytes belong to; `None` if there is no layer (a disk image, or an unsupported
 /// format).
@@ -11,6 +12,15 @@ pub fn detect(head: &[u8]) -> Option<Layer> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Layer::Zstd),
         _ if tar::looks_like_tar(head) => Some(Layer::Tar),
         _ => None,
+    }
+}
+
+/// The form that readers would take a raw disk with these first bytes for; `None` if they take it for a raw disk.
+pub(crate) fn mistaken_for(head: &[u8]) -> Option<String> {
+    let layer = || detect(head).map(Layer::name).or_else(|| refused_layer(head)?.split(' ').next());
+    match Format::probe(head) {
+        Format::Raw | Format::Iso => layer().map(|layer| format!("a file of {layer}")),
+        format => Some(format!("an image of the format {}", format.name())),
     }
 }
 

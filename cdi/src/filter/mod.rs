@@ -52,6 +52,7 @@ pub mod verify;
 mod xz;
 mod zstd;
 
+pub(crate) use detect::mistaken_for;
 pub use detect::{detect, refused_layer};
 pub(crate) use tar::looks_like_tar;
 

@@ -5,6 +5,7 @@
 //! known only at the end, the disk waits in one anonymous file in the given folder (the store's).
 
 use super::{Finished, Order, Target};
+use crate::filter::{HEAD, mistaken_for};
 use crate::run::scratch::Scratch;
 use crate::{Error, Result};
 use container_disk::pack::{Layer, LayerWriter, Options};
@@ -31,6 +32,19 @@ struct State<'a> {
     to: To<'a>,
     /// Bytes so far, and so the next offset.
     at: u64,
+    /// The first bytes of a raw disk.
+    head: Option<Vec<u8>>,
+}
+
+impl State<'_> {
+    /// Keeps the first bytes of a raw disk.
+    fn note(&mut self, part: impl Iterator<Item = u8>) {
+        if let Some(head) = &mut self.head
+            && head.len() < HEAD
+        {
+            head.extend(part.take(HEAD - head.len()));
+        }
+    }
 }
 
 enum To<'a> {
@@ -43,8 +57,16 @@ impl<'a> LayerTarget<'a> {
     /// The sink gets no byte before the disk's size is known. `folder` is for a disk whose size is
     /// not announced.
     pub fn new(sink: &'a dyn Sink, options: Options, folder: PathBuf) -> LayerTarget<'a> {
-        let state = Mutex::new(State { to: To::Nothing, at: 0 });
+        let state = Mutex::new(State { to: To::Nothing, at: 0, head: None });
         LayerTarget { sink, options, folder, state, made: SharedLayer::default() }
+    }
+
+    /// The same for a raw disk, which is refused if others would take it for something else: nothing in an image says that a
+    /// disk is raw.
+    #[must_use]
+    pub fn for_raw_disk(self, is_raw: bool) -> LayerTarget<'a> {
+        self.state().head = is_raw.then(Vec::new);
+        self
     }
 
     /// A handle that holds the layer's digest and size in the end.
@@ -95,6 +117,7 @@ impl Target for LayerTarget<'_> {
             To::Nothing => {}
         }
         state.at += data.len() as u64;
+        state.note(data.iter().copied());
         Ok(())
     }
 
@@ -109,6 +132,7 @@ impl Target for LayerTarget<'_> {
             }
         }
         state.at += len;
+        state.note(std::iter::repeat_n(0, usize::try_from(len).unwrap_or(HEAD)));
         Ok(())
     }
 
@@ -117,7 +141,10 @@ impl Target for LayerTarget<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<Finished> {
-        let state = std::mem::replace(&mut *self.state(), State { to: To::Nothing, at: 0 });
+        let state = std::mem::replace(&mut *self.state(), State { to: To::Nothing, at: 0, head: None });
+        if let Some(form) = state.head.as_deref().and_then(mistaken_for) {
+            return Err(mistaken(&form));
+        }
         let layer = match state.to {
             To::Layer(layer) => layer.finish()?,
             To::Spool(spool) => {
@@ -132,6 +159,13 @@ impl Target for LayerTarget<'_> {
         let _ = self.made.set(layer);
         Ok(Finished { allocated: size })
     }
+}
+
+/// Error of a raw disk that others would take for something of this form.
+pub(crate) fn mistaken(form: &str) -> Error {
+    Error::refused(format!(
+        "the disk is raw and begins like {form}: in a raw image others would take it for that; choose the format qcow2"
+    ))
 }
 
 fn put(layer: &mut LayerWriter<'_>, data: &[u8]) -> Result<()> {
@@ -215,6 +249,39 @@ mod tests {
         assert_eq!((&layer.diff_id, &layer.digest), (&expected.diff_id, &expected.digest));
         let empty = LayerWriter::disk(&fixture.store, &OPTIONS, 0).unwrap().finish().unwrap();
         assert_eq!(finish(fixture.target()).unwrap().diff_id, empty.diff_id);
+    }
+
+    /// Nothing in an image says that its disk is raw.
+    #[test]
+    fn a_raw_disk_that_others_would_take_for_something_else_is_no_layer() {
+        let fixture = Fixture::new();
+        let built = |head: &[u8], is_raw, zeros| {
+            let target = fixture.target().for_raw_disk(is_raw);
+            target.announce(head.len() as u64 + zeros).unwrap();
+            target.write(0, head).unwrap();
+            target.zero(head.len() as u64, zeros).unwrap();
+            finish(target)
+        };
+        for (head, form) in [
+            (&b"QFI\xfb\0\0\0\x03"[..], "an image of the format qcow2"),
+            (b"\x1f\x8b\x08\0", "a file of gzip"),
+            (b"\x28\xb5\x2f\xfd", "a file of zstd"),
+            (b"\x50\x2a\x4d\x18", "a file of zstd"),
+            (b"\xfd7zXZ\0", "a file of xz"),
+            (b"PK\x03\x04", "a file of zip"),
+        ] {
+            for zeros in [504, 1 << 20] {
+                let e = built(head, true, zeros).unwrap_err();
+                assert_eq!(e.kind(), crate::ErrorKind::Refused);
+                assert!(e.to_string().contains(&format!("is raw and begins like {form}: ")), "{e}");
+                built(head, false, zeros).unwrap();
+            }
+        }
+        for head in [&b"\xeb\x63\x90"[..], b"\0\0", b"x"] {
+            built(head, true, 1 << 20).unwrap();
+        }
+        let none = fixture.target().for_raw_disk(true);
+        finish(none).unwrap();
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod sync_guard;
 
 pub use block::{BlockTarget, forget};
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
+pub(crate) use layer::mistaken;
 pub use layer::{LayerTarget, SharedLayer};
 pub use null::NullTarget;
 pub use place::Destination;
