@@ -257,9 +257,10 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Other
         wishes.threads = wishes.threads.min(CARRIERS);
     }
     let source = SourceSpec::resolve(disk, &options)?;
+    let source_format = args.work.source_format_of(&source)?;
     // The build makes the disk a layer of the image.
     let request = Request::new(source, Destination::Null, options, wishes);
-    Ok(Request { source_format: args.work.source_format(), keep, output, ..request })
+    Ok(Request { source_format, keep, output, ..request })
 }
 
 fn recipe(args: &Args) -> Result<Recipe> {

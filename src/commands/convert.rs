@@ -173,10 +173,11 @@ fn request(args: &Args) -> Result<Request> {
         (_, true) => Mode::Never,
         _ => Mode::Auto,
     };
+    let source = SourceSpec::resolve(&args.source, &options)?;
     Ok(Request {
-        source: SourceSpec::resolve(&args.source, &options)?,
+        source_format: args.work.source_format_of(&source)?,
+        source,
         target,
-        source_format: args.work.source_format(),
         keep: Keep::No,
         options,
         output,

@@ -6,7 +6,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ui::Show;
 use cdi::filter::verify::Digest;
 use cdi::plan::ConvertOptions;
+use cdi::source::SourceSpec;
 use disk_format::{Codec, Format};
+use local_vm::host_disks;
+use local_vm::place::Home;
+use std::path::Path;
 
 /// Default value of the flag `--memory`.
 const MEMORY: &str = "256MiB";
@@ -58,6 +62,14 @@ enum SourceFormat {
     Qcow2,
 }
 
+/// Format of a file that a VM had as a raw disk which its guest could write to; `None` for other files.
+fn format_of_vm_disk(home: &Home, path: &Path) -> Result<Option<Format>> {
+    match host_disks::is_written_raw(home, path) {
+        Ok(is_raw) => Ok(is_raw.then_some(Format::Raw)),
+        Err(e) => Err(Error::from(e).with_hint("-f raw or -f qcow2 says so for this command alone")),
+    }
+}
+
 impl DiskArgs {
     /// Format by the flag, if given.
     pub(crate) fn source_format(&self) -> Option<Format> {
@@ -65,6 +77,15 @@ impl DiskArgs {
             SourceFormat::Raw => Format::Raw,
             SourceFormat::Qcow2 => Format::Qcow2,
         })
+    }
+
+    /// Format by the flag. Without it a raw disk of a VM is raw: its guest may have written what looks like another format.
+    pub(crate) fn source_format_of(&self, source: &SourceSpec) -> Result<Option<Format>> {
+        // Without folders of VMs there were none.
+        match (self.source_format(), source, Home::from_env(None, |name| std::env::var_os(name))) {
+            (None, SourceSpec::Path(path), Ok(home)) => format_of_vm_disk(&home, path),
+            (format, ..) => Ok(format),
+        }
     }
 
     /// Number of threads by the flag. Default: one per CPU.
@@ -124,5 +145,23 @@ pub(crate) fn compression(text: &str) -> Result<(Codec, u8)> {
             let what = format!("the level of {name} is a number from {} to {}", levels.start(), levels.end());
             Err(Error::new(ErrorKind::Usage, what))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy of a disk was cut to what its guest had written in front.
+    #[test]
+    fn a_disk_that_a_guest_could_write_to_is_raw_whatever_it_begins_with() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(place.path().join("home"))).unwrap();
+        let disk = place.path().join("disk.img");
+        std::fs::write(&disk, b"\x1f\x8b\x08\0").unwrap();
+        assert_eq!(format_of_vm_disk(&home, &disk).unwrap(), None);
+        host_disks::note_raw(&home, &disk).unwrap();
+        assert_eq!(format_of_vm_disk(&home, &disk).unwrap(), Some(Format::Raw));
+        assert_eq!(format_of_vm_disk(&home, &place.path().join("none")).unwrap(), None);
     }
 }

@@ -25,8 +25,8 @@ pub(crate) struct HardwareArgs {
     #[arg(long, value_name = "SIZE", value_parser = cdi::size::parse)]
     memory: Option<u64>,
 
-    /// Additional disk: FILE, FILE:SIZE (created if missing), SIZE (empty,
-    /// deleted with the VM), or an image
+    /// Additional disk: FILE, FILE:SIZE (created if missing), SIZE (empty at
+    /// each start of the VM), or an image
     #[arg(long = "disk", value_name = "DISK")]
     disks: Vec<String>,
 

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 /// Start VMs that have stopped, with the settings that they had
 ///
-/// A new VM is started by 'coracle run'. Writes to the disk of an image are
-/// lost since the last run; writes to the VM's own disks are kept.
+/// A new VM is started by 'coracle run'. Writes to the disk of an image, and
+/// to a disk of --disk SIZE, are lost since the last run; writes to the VM's
+/// own disks are kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StartArgs {
     #[command(flatten)]

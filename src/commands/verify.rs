@@ -124,7 +124,7 @@ fn disk(
 ) -> Result<Option<Verified>> {
     let watch = Arc::new(Watch::default());
     ui::on_interrupt(watch.clone())?;
-    let source_format = args.work.source_format();
+    let source_format = args.work.source_format_of(&source)?;
     let request = Request { source_format, ..Request::new(source, Destination::Null, options, wishes) };
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
     let prepared = match prepare(request, &watch).map_err(Error::from) {
