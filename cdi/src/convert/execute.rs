@@ -351,7 +351,7 @@ impl Run<'_> {
         let mut write = |end: &End| {
             let Some(journal) = &journal else { return Ok(None) };
             let position = Position::Table { window: end.reached.window, done: end.reached.file };
-            let mark = self.mark(position, earlier + end.written, end.sum.join(before));
+            let mark = self.mark(position, earlier.saturating_add(end.written), end.sum.join(before));
             journal.mark(target, &mark).map(Some)
         };
         let marks = journal.is_some().then(|| self.marks(from, &mut write));
@@ -413,7 +413,7 @@ impl Run<'_> {
                         },
                     };
                     last = boundary.output;
-                    written = (earlier + end.written_before(last)).max(written);
+                    written = earlier.saturating_add(end.written_before(last)).max(written);
                     let guest = boundary.output;
                     let position = Position::Stream { guest, boundary, source, behind, image };
                     journal.mark(target, &self.mark(position, written, DiskSum::default())).map(Some)

@@ -122,8 +122,10 @@ pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
         overlap::inputs(&request, &*source)?.refuse_target(path)?;
     }
     let again = SecondAttempt::new(&request, &source);
+    // Looked at on both sides: a user that came or went while the tables were read may have written half of them.
+    let before = source.check_unused();
     let planned = planned(request, &source);
-    match (planned, source.check_unused()) {
+    match (planned, before.and_then(|()| source.check_unused())) {
         (planned, Ok(())) => planned.or_else(|e| again.after(e, watch)),
         (Err(e), Err(_)) if e.kind() == ErrorKind::Usage => Err(e),
         // What was read may have been half written, so no other error of it counts.
