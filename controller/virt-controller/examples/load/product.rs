@@ -145,6 +145,7 @@ async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value
         targets: [("root".to_owned(), "vda".to_owned())].into(),
         links: [].into(),
         credentials: None,
+        receives: false,
         migration: None,
         phases: Vec::new(),
     }));

@@ -37,6 +37,7 @@ fn state(life: Life) -> State {
         kernel_boot: None,
         agent: false,
         credentials: None,
+        receives: false,
         migration: None,
         targets: [("data".to_owned(), "vda".to_owned())].into(),
         links: [].into(),
