@@ -1,6 +1,6 @@
 //! Forms of a disk: formats, and the layers around them.
 
-use super::{PROGRAM, place};
+use super::{PROGRAM, SIZE, place};
 
 const QCOW2: [(&str, &str); 6] = [
     ("plain.qcow2", ""),
