@@ -533,7 +533,7 @@ fn check_resumable(
         }
         Flow::Stream(()) => Ok(()),
         Flow::TablesInOrder(()) | Flow::StreamInOrder(()) | Flow::SpoolThenOrder(()) => {
-            Err("a target that is written front to back is begun anew")
+            Err("a target that is written front to back cannot be resumed; a later run begins anew")
         }
     }
 }

@@ -103,7 +103,7 @@ impl Watch {
         kept.filter(|&(_, needs_mark)| !needs_mark || self.has_mark()).map(|(sentence, _)| sentence)
     }
 
-    /// True once a mark was made, or if this run goes on from one.
+    /// True if a later run can go on behind the first byte: this run has written a mark to its journal, or goes on from one.
     pub(crate) fn has_mark(&self) -> bool {
         self.has_mark.load(Relaxed)
     }

@@ -193,6 +193,6 @@ fn by_scheme(text: &str, role: Role, around: &dyn Surroundings) -> Option<Result
 
 /// Error of a command that does not read PVCs of a cluster.
 pub fn not_a_volume(text: &str) -> Error {
-    let what = format!("{text} is a PVC of a cluster, which only build reads");
-    Error::new(ErrorKind::Usage, what).with_hint(format!("the file is written ./{text}"))
+    let what = format!("{text} names a volume of a cluster, which 'coracle build' alone reads");
+    Error::new(ErrorKind::Usage, what).with_hint(format!("a local file of this name is written ./{text}"))
 }

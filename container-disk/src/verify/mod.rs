@@ -87,7 +87,7 @@ pub fn verify(place: &dyn Place, reference: &Reference, options: &Options) -> Re
 
 /// Maximum nesting of indexes.
 const DEPTH: usize = 4;
-/// Limit of documents below the indexes of one name.
+/// Maximum number of entries that are checked for one image name, over all nested indexes.
 const DOCUMENTS: usize = 256;
 
 fn document_below(

@@ -74,7 +74,7 @@ impl Folder {
                     FileType::Directory if path.split('/').count() < DEEPEST => rest.push(path),
                     FileType::Directory => {
                         let what = format!(
-                            "{} is a folder too deep: at most {DEEPEST} names may stand one below the other",
+                            "{} is a folder too deep: the path of a file in an ISO image has at most {DEEPEST} names",
                             self.display(&path)
                         );
                         return Err(Error::refused(what));

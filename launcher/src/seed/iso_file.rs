@@ -28,7 +28,7 @@ pub fn write(seed: &Seed, path: &Path, seconds: u64) -> Result<()> {
     };
     File::open(folder)
         .and_then(|folder| folder.sync_all())
-        .map_err(|e| Error::io(format!("cannot make the name {} durable", path.display()), e))
+        .map_err(|e| Error::io(format!("cannot sync the folder of {}", path.display()), e))
 }
 
 fn write_partial(seed: &Seed, partial: &Path, seconds: u64) -> Result<()> {

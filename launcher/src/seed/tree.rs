@@ -130,7 +130,7 @@ fn check_path(path: &str) -> Result<()> {
     let refuse =
         |why: String| Err(Error::refused(format!("the file {path:?} cannot be in an ISO image: {why}")));
     if path.split('/').count() > DEEPEST {
-        return refuse(format!("at most {DEEPEST} names may stand one below the other"));
+        return refuse(format!("its path has more than {DEEPEST} names"));
     }
     for name in path.split('/') {
         if name.is_empty() {

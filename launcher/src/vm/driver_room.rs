@@ -41,8 +41,8 @@ impl Driver {
         }
     }
 
-    /// A VM that was taken over is paused by a disk. Only the launcher before knew which disk, and whether it was
-    /// full: the VM is resumed once, and if that was in vain, the hypervisor reports the disk again.
+    /// Schedules the resumption of a VM that was taken over while an error of a disk paused it. The previous launcher alone knew the
+    /// disk and the cause, so a full disk is assumed. If the error occurs again, the hypervisor reports the disk.
     pub(super) fn resume_with_room(&mut self, before: State) {
         let path = self.parts.root.folder().display().to_string();
         self.disk_error = Some(DiskError { disk: None, path, no_space: true });

@@ -192,7 +192,8 @@ pub fn apply<'a>(
     Ok(warnings)
 }
 
-/// Checks that the number and the total size of the presets are within the bounds of the comparison.
+/// Checks the number and the total size of the matching presets against [`MOST`] and [`LARGEST`]: [`apply`] compares each pair
+/// of them.
 fn bounded(matching: &[&VirtualMachineInstancePreset]) -> Result<(), String> {
     let hint = format!("delete some, or set the annotation {EXCLUDE}");
     if matching.len() > MOST {

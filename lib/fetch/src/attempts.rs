@@ -55,7 +55,7 @@ impl Attempts {
         !fault.kind.is_transient() || matches!(fault.kind, FaultKind::Silent | FaultKind::Slow)
     }
 
-    /// Waits before the next attempt, which starts at `at`; or returns the final error.
+    /// Waits before the next attempt, which continues at byte `at`. Returns the error if `fault` is final or no attempt is left.
     pub async fn pause(&mut self, at: u64, fault: Fault) -> Result<()> {
         let is_final = Attempts::is_final(&fault);
         let Fault { error, retry_after, .. } = fault;

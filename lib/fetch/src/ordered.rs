@@ -135,8 +135,9 @@ impl<R: Ranged, W: Window> Ordered<R, W> {
                     self.top_up()?;
                 }
                 Next::End(Ok(())) => {
+                    let (at, end) = (self.at, front.end);
                     return Err(self.fail(Error::failed(format!(
-                        "{}: the work on it ended too soon",
+                        "{}: the transfer ended at byte {at}, before byte {end}",
                         self.file.name()
                     ))));
                 }

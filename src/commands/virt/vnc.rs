@@ -187,7 +187,7 @@ async fn accept(listener: &TcpListener, ours: bool) -> Result<TcpStream> {
 #[derive(Debug, PartialEq, Eq)]
 struct Viewer {
     program: PathBuf,
-    /// Prefix of the port in its argument.
+    /// Text before the port in the viewer's argument, such as `vnc://127.0.0.1:`.
     address: &'static str,
 }
 

@@ -113,7 +113,7 @@ impl Disk {
         written(self.find(), &Parts { rows, unread: &self.unread, events: &self.events, all }, program, now)
     }
 
-    /// The finding about the object.
+    /// Reason why the DataVolume, PVC or DataImportCron waits or has failed, with the first warning event, if any.
     pub(super) fn find(&self) -> Finding {
         let found = match self.kind {
             Kind::DataImportCron => self.of_cron(),

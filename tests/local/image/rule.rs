@@ -134,7 +134,8 @@ fn names_in_the_store_are_never_files() {
         run(line)
             .refused(2, "is a path, and the name of an image is asked for; an image in a file is written");
     }
-    run(&["convert", "pvc/golden", "x.img"]).refused(2, "only build reads; the file is written ./pvc/golden");
+    run(&["convert", "pvc/golden", "x.img"])
+        .refused(2, "'coracle build' alone reads; a local file of this name is written ./pvc/golden");
     run(&["rmi", "docker://h.example/os:1"]).refused(2, "no copy of it is on this computer");
 }
 

@@ -21,7 +21,7 @@ struct Sessions {
     last: BTreeMap<Vmi, Timestamp>,
 }
 
-/// Streams of this process.
+/// Numbers of open streams (console, VNC, USB, ports) in this process, and the time of each VMI's last one.
 static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions { open: BTreeMap::new(), last: BTreeMap::new() });
 
 /// An open stream, counted until it is dropped.

@@ -192,7 +192,7 @@ fn is_ready(object: &Value) -> bool {
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// Leaves one VMI and its pod for who makes the same without virt-controller.
+/// Writes one VMI and its pod to the file `sample`. The run without virt-controller makes copies of them.
 async fn keep(administrator: &Speaker, space: &str, sample: &Path) -> Result<()> {
     let vmi = administrator.get(&format!("{}/m00000", vmis(space))).await?;
     let uid = vmi["metadata"]["uid"].as_str().unwrap_or_default();

@@ -85,7 +85,8 @@ fn poll_pvc(
     }
 }
 
-/// Takes the answer of the last poll.
+/// Records the result of the last poll in the outcome: the digest, or the cause of the failure. The first of several failures
+/// has an event.
 fn apply_answer(input: &CronReconcile<'_>, outcome: PollOutcome) -> PollOutcome {
     let status = input.cron.status.as_ref();
     let Some(polled) = &input.polled else {

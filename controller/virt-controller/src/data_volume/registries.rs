@@ -66,7 +66,7 @@ impl RegistrySettings {
         Ok(RegistrySettings { authorities: authorities(world)?, ..told })
     }
 
-    /// The same for a pod that asks the registry of this name, and for which no proxy is set.
+    /// Settings for a pod that reads from the registry `host` without a proxy.
     pub(crate) fn of_host(host: Option<&str>, world: &World) -> Result<RegistrySettings, String> {
         let insecure = host.is_some_and(|host| is_insecure(world, host));
         Ok(RegistrySettings { insecure, settings: settings(world)?, authorities: None })

@@ -35,7 +35,7 @@ static IMPORT: Terms = Terms {
     done: "imported",
 };
 
-/// A clone is an import, from a source pod.
+/// Terms of a clone. Its pod is an importer pod, which imports from a source pod.
 pub(super) static CLONE: Terms = Terms {
     scheduled: (Phase::CloneScheduled, "CloneScheduled"),
     running: (Phase::CloneInProgress, "CloneInProgress"),

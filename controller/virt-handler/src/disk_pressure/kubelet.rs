@@ -107,9 +107,8 @@ fn read(folder: &Folder, name: &str) -> Result<Value> {
     })
 }
 
-/// False only if a folder of images is found, and all of them are on other file systems than the pods: then
-/// the kubelet evaluates the two separately. File systems of the same size count as the same, since a
-/// subvolume has a device number of its own.
+/// True if images share the file system of the pods, or if no folder of images is found. A file system of the same size counts as
+/// shared, since a subvolume has a device number of its own. The kubelet evaluates two file systems separately.
 fn has_images(node: &Path, pods: &Path) -> Result<bool> {
     let pods = Folder::open(pods)?;
     let (device, size) = (pods.device()?, pods.capacity()?);

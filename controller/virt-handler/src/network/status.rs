@@ -16,8 +16,8 @@ pub(crate) fn info(machine: &Machine, said: Option<&str>) -> Option<String> {
     wanted.then(|| networks::info(said, cards))
 }
 
-/// Interfaces of a VMI, in the order of its spec. Both bindings show the pod's addresses: behind a masquerade
-/// the guest is reached by them, on a bridge it has them.
+/// Interfaces of a VMI, in the order of its spec. The interface on the pod's primary network shows the pod's addresses.
+/// With bridge binding, only the IPv4 addresses are shown.
 pub(crate) fn status(
     machine: &Machine,
     links: &BTreeMap<String, Link>,

@@ -12,7 +12,7 @@ pub const COMPUTE: &str = "compute";
 /// Resource that permits a pod to use KVM.
 pub const KVM: &str = "devices.kubevirt.io/kvm";
 
-/// Locations of a VMI's parts in its pod.
+/// Paths in a launcher pod: socket and root folder of the launcher, mounts, block devices, Secrets and sockets of sidecars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// UID of the pod.

@@ -50,7 +50,7 @@ struct Inner {
 /// Cause of an abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Abort {
-    /// A request: to abort it, or to end the VM.
+    /// A request to abort the migration or to end the VM, with its time.
     Asked(Instant),
     /// A limit of the order.
     Limit(String),

@@ -60,7 +60,8 @@ fn process(wanted: &Forward) -> Option<String> {
     None
 }
 
-/// Inodes of the sockets in a table of `/proc/net` that listen on the port, at this address or at all.
+/// Inodes of the sockets in a table of `/proc/net` that listen on the port. Their address is `address`, or one of the two is the
+/// unspecified address.
 fn sockets(table: &str, address: IpAddr, port: u16) -> Vec<String> {
     let inode = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();

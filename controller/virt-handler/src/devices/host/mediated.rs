@@ -30,7 +30,7 @@ use std::path::Path;
 
 /// Most devices of one card.
 const MOST: u32 = 64;
-/// Most steps of one look.
+/// Maximum number of devices that are created and removed in one call of [`make`].
 const STEPS: usize = 256;
 
 /// A card that supports mediated devices.
