@@ -223,6 +223,10 @@ fn a_guest_that_starts_at_the_same_moment_is_seen_by_the_other_one() {
     fs::copy("/bin/sleep", &qemu).unwrap();
     let disk = File::options().read(true).write(true).open(place.0.path().join("back")).unwrap();
     let mut other = Command::new(&qemu).arg("60").stdin(disk).spawn().unwrap();
+    // A new program has its name a moment after its parent goes on.
+    while fs::read_to_string(format!("/proc/{}/comm", other.id())).unwrap().trim() != "qemu-system-x" {
+        std::thread::yield_now();
+    }
     let said = check_alone(&machine, &host).unwrap_err();
     other.kill().unwrap();
     other.wait().unwrap();
