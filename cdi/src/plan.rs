@@ -50,11 +50,6 @@ impl Facts {
         self.kept.map_or(self.format, |kept| kept.format)
     }
 
-    /// True if the bytes of a raw disk are written, and no image file.
-    pub(crate) fn writes_raw(&self) -> bool {
-        self.kept.is_none() && self.output == Output::Raw
-    }
-
     /// The size that the guest sees of a disk that was written with this size.
     pub fn guest_size(&self, written: u64) -> u64 {
         self.kept.and_then(|kept| kept.virtual_size).unwrap_or(written)

@@ -156,7 +156,7 @@ impl Prepared {
 
     /// True if the bytes of a raw disk are written, and no image file.
     pub(crate) fn writes_raw(&self) -> bool {
-        self.plan.facts.writes_raw()
+        self.plan.facts.kept.is_none() && self.plan.facts.output == Output::Raw
     }
 
     /// The plan as text.
