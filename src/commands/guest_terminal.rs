@@ -71,6 +71,8 @@ const LONG: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Most bytes that are sent at once: a pipe takes them as one.
 const KEYS: usize = 1024;
+/// Most bytes of `ctl` that are read at once: its lines are short, and a guest may write anything.
+const LONGEST: usize = 256 << 10;
 
 /// Runs a program on a terminal of the guest that is joined to this one. Returns its exit code.
 pub(super) fn run(name: &str, client: &Client, command: &[String]) -> Result<i32> {
@@ -230,6 +232,9 @@ impl Session {
     fn control(&mut self, mut show: impl FnMut(&[u8]) -> Result<()>) -> Result<Option<i32>> {
         let new = self.read(self.files.control)?;
         self.said.push_str(&String::from_utf8_lossy(&new));
+        if self.said.len() > LONGEST {
+            return Err(Error::failed(format!("the terminal in {} is not understood", self.name)));
+        }
         while let Some((line, rest)) = self.said.split_once('\n') {
             let (line, rest) = (line.to_owned(), rest.to_owned());
             self.said = rest;
