@@ -2,6 +2,7 @@
 
 use super::json_args::JsonArgs;
 use super::source::SourceArgs;
+use super::vm_args::home_of_environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui::Show;
 use cdi::filter::verify::Digest;
@@ -82,7 +83,7 @@ impl DiskArgs {
     /// Format by the flag. Without it a raw disk of a VM is raw: its guest may have written what looks like another format.
     pub(crate) fn source_format_of(&self, source: &SourceSpec) -> Result<Option<Format>> {
         // Without folders of VMs there were none.
-        match (self.source_format(), source, Home::from_env(None, |name| std::env::var_os(name))) {
+        match (self.source_format(), source, home_of_environment()) {
             (None, SourceSpec::Path(path), Ok(home)) => format_of_vm_disk(&home, path),
             (format, ..) => Ok(format),
         }
