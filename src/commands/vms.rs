@@ -1,6 +1,6 @@
 //! Arguments that name VMs, shared by all verbs on VMs, and their completion in a shell.
 
-use super::vm_args::HomeArgs;
+use super::vm_args::{HomeArgs, home_of_environment};
 use crate::error::{Error, Result};
 use api::launcher::{Life, Request, State};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
@@ -71,8 +71,7 @@ pub(super) fn complete_names(
     begin: &OsStr,
     list: impl FnOnce(&Home) -> local_vm::Result<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
-    let home =
-        Home::from_env(std::env::var_os("CORACLE_HOME").map(Into::into), |name| std::env::var_os(name));
+    let home = home_of_environment();
     let names = home.and_then(|home| list(&home)).unwrap_or_default();
     let begin = begin.to_string_lossy();
     names.iter().filter(|name| name.starts_with(&*begin)).map(CompletionCandidate::new).collect()
@@ -207,12 +206,17 @@ mod tests {
     use super::*;
     use api::launcher::{Resolved, Sync};
     use local_vm::record::Record;
+    use std::collections::BTreeSet;
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
     use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::{Arc, Condvar, Mutex};
 
-    /// Records of VMs whose launchers take connections, and answer none before `wait` has passed.
-    fn silent(home: &Home, names: &[&str], wait: Duration) {
+    /// Records of VMs whose launchers answer none, and leave their clients when all of them have one. Returns whether one gave up
+    /// the wait for the others.
+    fn silent(home: &Home, names: &[&str]) -> Arc<AtomicBool> {
+        let (asked, gave_up) = (Arc::new((Mutex::new(BTreeSet::new()), Condvar::new())), Arc::default());
         for name in names {
             std::fs::create_dir_all(home.vm(name)).unwrap();
             let sync = Sync { vmi: serde_json::json!({}), generation: 1, resolved: Resolved::default() };
@@ -220,13 +224,22 @@ mod tests {
             let socket = local_vm::launch::client(home, name).unwrap().socket().to_owned();
             std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
             let listener = UnixListener::bind(&socket).unwrap();
+            let (all, own, count) = (Arc::clone(&asked), (*name).to_owned(), names.len());
+            let is_late = Arc::<AtomicBool>::clone(&gave_up);
             std::thread::spawn(move || {
                 for stream in listener.incoming() {
-                    std::thread::sleep(wait);
+                    let mut asked = all.0.lock().unwrap();
+                    asked.insert(own.clone());
+                    all.1.notify_all();
+                    let limit = Duration::from_secs(20);
+                    let waits = |asked: &mut BTreeSet<String>| asked.len() < count;
+                    let (_asked, end) = all.1.wait_timeout_while(asked, limit, waits).unwrap();
+                    is_late.fetch_or(end.timed_out(), Relaxed);
                     drop(stream);
                 }
             });
         }
+        gave_up
     }
 
     /// VMs of --rm were asked one after another, and one that did not answer ended the list.
@@ -237,13 +250,11 @@ mod tests {
         let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
         let names: Vec<String> = (0..8).map(|i| format!("vm{i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        silent(&home, &names, Duration::from_millis(400));
-        let begun = Instant::now();
+        let gave_up = silent(&home, &names);
         let listed = list(&home).unwrap();
-        let took = begun.elapsed();
         let found: Vec<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(found, names);
         assert!(listed.iter().all(|(_, asked)| asked.is_err()), "{listed:?}");
-        assert!(took < Duration::from_millis(3 * 400), "{took:?}");
+        assert!(!gave_up.load(Relaxed), "one was asked behind another");
     }
 }
