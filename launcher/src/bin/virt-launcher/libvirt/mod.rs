@@ -22,7 +22,7 @@ mod records;
 use crate::{memory, remains};
 use api::launcher::{Migrate, MigrationProgress, MonitorCommand, Stats};
 use launcher::hypervisor::{
-    About, Condition, DomainState, Error, ErrorKind, Hypervisor, Pause, Result, Tell, embed,
+    About, Condition, DomainState, Error, ErrorKind, Hypervisor, Result, Tell, embed,
 };
 use launcher::root::Root;
 use launcher_client::process::Process;
@@ -88,8 +88,7 @@ impl Libvirt {
         remains::clear(reception.root());
         let _ = self.connection.set(connect(&self.uri)?);
         match self.state(name)?.condition {
-            Condition::Running
-            | Condition::Paused(Pause::Asked | Pause::IoError | Pause::Watchdog | Pause::Panicked) => Ok(()),
+            condition if reception::has_arrived(condition) => Ok(()),
             condition => {
                 let _ = self.destroy(name).inspect_err(|e| tracing::warn!("{e}"));
                 let why = format!("it is {condition:?} here");

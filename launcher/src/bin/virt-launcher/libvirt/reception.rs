@@ -65,6 +65,15 @@ impl Reception {
     }
 }
 
+/// True for a domain that runs here, or that is paused for a reason of its own.
+pub(super) fn has_arrived(condition: Condition) -> bool {
+    matches!(
+        condition,
+        Condition::Running
+            | Condition::Paused(Pause::Asked | Pause::IoError | Pause::Watchdog | Pause::Panicked)
+    )
+}
+
 /// Waits until the domain is either here or not.
 async fn arrived(libvirt: &Libvirt, name: &str) -> Result<()> {
     let not_here = |why: String| {
@@ -77,12 +86,7 @@ async fn arrived(libvirt: &Libvirt, name: &str) -> Result<()> {
         match libvirt.state(name).map(|seen| seen.condition) {
             // Paused for the migration.
             Ok(Condition::Paused(Pause::Passing)) if Instant::now() < until => sleep(LOOK).await,
-            Ok(
-                Condition::Running
-                | Condition::Paused(Pause::Asked | Pause::IoError | Pause::Watchdog | Pause::Panicked),
-            ) => {
-                return Ok(());
-            }
+            Ok(condition) if has_arrived(condition) => return Ok(()),
             Ok(condition) => return Err(not_here(format!("the domain is {condition:?}"))),
             Err(e) if e.kind() == Cause::NotFound => return Err(not_here(e.to_string())),
             Err(e) => return Err(Error::new(ErrorKind::Failed, format!("cannot look for {name}")).because(e)),
