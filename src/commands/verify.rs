@@ -63,7 +63,7 @@ struct CheckReport<'a> {
 /// The checks of an image or a disk.
 struct Verified {
     checks: Vec<Check>,
-    /// What was verified, for the last line; unset for an image.
+    /// Description of the disk for the last line; unset for an image.
     facts: Option<String>,
 }
 
