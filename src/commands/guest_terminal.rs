@@ -35,7 +35,7 @@ mkfifo "$d/in" "$d/go" && : >"$d/out" && : >"$d/ctl" && : >"$d/beat" || exit
 setsid -f sh -c "$1" sh "$d" "$2" </dev/null >/dev/null 2>&1 || exit
 printf %s "$d""#;
 
-/// Holds the terminal until its program ends, and removes all of it where nobody reads any more.
+/// Script of the guest that holds the terminal until its program ends. It removes the folder when no client reads any more.
 const KEEPER: &str = r#"d=$1
 (
 trap '' HUP TERM
@@ -312,7 +312,8 @@ fn size() -> (u16, u16) {
     }
 }
 
-/// Shell command that runs a program on the new terminal. `script` turns the echo off where its input is no terminal; `sane` turns it on.
+/// Shell command that runs a program on the new terminal. `script` turns the echo off if its input is not a terminal, and
+/// `stty sane` turns it on again.
 fn in_terminal(command: &[String], (rows, columns): (u16, u16)) -> String {
     let term = std::env::var("TERM").unwrap_or_else(|_| "vt100".to_owned());
     let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();

@@ -196,7 +196,7 @@ pub(crate) fn open_archive(
     Box::new(tar.telling(found.clone()))
 }
 
-/// Error of a source that is no archive, where a path in an archive was given.
+/// Error for a path in an archive, where the source is not an archive.
 pub(crate) fn no_archive(name: &str, path: &str) -> Error {
     let what = format!("{name} is not an archive, in which {path:?} could be a disk; leave out --path");
     Error::new(crate::ErrorKind::Usage, what)

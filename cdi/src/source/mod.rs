@@ -115,7 +115,7 @@ pub fn open(named: &SourceSpec, options: &Options) -> Result<Arc<dyn Source>> {
     source.check_unused().map(|()| source)
 }
 
-/// As [`open`], for a source that may be in use: the caller calls [`Source::check_unused`].
+/// Opens a source that may be in use. The caller calls [`Source::check_unused`].
 pub(crate) fn open_used(named: &SourceSpec, options: &Options) -> Result<Arc<dyn Source>> {
     Ok(match named {
         SourceSpec::Stdin => Arc::new(StdinSource::open()?),

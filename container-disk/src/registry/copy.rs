@@ -196,7 +196,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// One attempt to copy the blob. Sets `there` to the bytes that the sink had, and `done` to the position reached.
+    /// Tries to copy the blob once. Sets `there` to the number of bytes that the sink had, and `done` to the position reached.
     fn once(
         &self,
         blob: &dyn Blob,

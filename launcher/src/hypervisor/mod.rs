@@ -244,7 +244,7 @@ pub enum Event {
     },
     /// The guest agent opened (`true`) or closed its channel.
     Agent(bool),
-    /// Another launcher may connect, to migrate the domain here.
+    /// The socket of the reception is ready: the other launcher may connect.
     Receives,
     /// Progress of the domain's migration, and the mode of its monitor, which tells it.
     Migrating {
