@@ -25,7 +25,7 @@ pub const LAYERS_MAX: usize = 128;
 pub struct Document {
     /// The stored bytes, over which the digest is computed.
     pub bytes: Vec<u8>,
-    /// The digest of `bytes`.
+    /// The digest of `bytes`: the one by which its place lists it, else by SHA-256.
     pub digest: Digest,
     /// The media type. The place that holds the document and the document itself must agree on it.
     pub media_type: String,
@@ -75,6 +75,16 @@ impl Document {
         let document = Document { digest: Digest::of(&bytes), bytes, media_type, content };
         document.check(name)?;
         Ok(document)
+    }
+
+    /// The same document by a digest of another algorithm, which is that of its bytes.
+    pub(crate) fn listed_as(self, digest: Digest) -> Document {
+        Document { digest, ..self }
+    }
+
+    /// The descriptor of the document.
+    pub(crate) fn descriptor(&self) -> Result<Descriptor> {
+        descriptor(&self.media_type, &self.digest, self.bytes.len() as u64)
     }
 
     /// Fails if there are too many layers, or if a descriptor has a negative size, an unknown digest algorithm,

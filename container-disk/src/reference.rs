@@ -163,7 +163,10 @@ impl Local {
         let rest = host.map_or(text, |host| &text[host.len() + 1..]);
         let (name, tag) = rest.split_once(':').unwrap_or((rest, "latest"));
         check_repository(name).map_err(|why| bad(&why))?;
-        check_tag(tag).map_err(|why| bad(&why))?;
+        // A digest that stands for the tag may be longer than tags are.
+        if digest_of_tag(tag).is_none() {
+            check_tag(tag).map_err(|why| bad(&why))?;
+        }
         let name = host.map_or_else(|| name.to_owned(), |host| format!("{host}/{name}"));
         Ok(Local { name, tag: tag.to_owned() })
     }
@@ -171,6 +174,11 @@ impl Local {
     /// The image of a registry that has this name, if the name begins with a host.
     pub fn remote(&self) -> Option<Remote> {
         Remote::by_host(&self.to_string())?.ok()
+    }
+
+    /// The digest that takes the place of the tag, in a name by [`Remote::stored`]. Any image may have been given that name.
+    pub fn digest(&self) -> Option<Digest> {
+        digest_of_tag(&self.tag)
     }
 
     /// The reference to look up in the store.
@@ -183,6 +191,11 @@ impl fmt::Display for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.name, self.tag)
     }
+}
+
+/// The digest that is written as a tag: `sha256-HEX`.
+fn digest_of_tag(tag: &str) -> Option<Digest> {
+    tag.replacen('-', ":", 1).parse().ok()
 }
 
 /// True for a host that no folder, group or short name has: with a dot or a port, or `localhost`.
@@ -302,19 +315,23 @@ mod tests {
     fn two_registries_are_two_images_in_the_store_and_each_name_leads_back() {
         let digest = format!("sha256:{}", "0a".repeat(32));
         let of_digest = format!("h.example/os:sha256-{}", "0a".repeat(32));
+        let of_sha512 = format!("h.example/os:sha512-{}", "0a".repeat(64));
         for (remote, stored) in [
             ("registry.example:5000/a/os:1", "registry.example:5000/a/os:1"),
             ("registry.example/os", "registry.example/os:latest"),
             ("[::1]:5000/os", "[::1]:5000/os:latest"),
             ("h/os:1", "h/os:1"),
             (&format!("h.example/os@{digest}"), &of_digest),
+            (&format!("h.example/os@sha512:{}", "0a".repeat(64)), &of_sha512),
         ] {
             let local = Remote::parse(remote).unwrap().stored();
             assert_eq!(local.to_string(), stored);
             assert_eq!(Local::parse(stored).unwrap(), local);
             let back = local.remote().map(|remote| remote.to_string());
-            // A host of one word could be a group as well.
-            assert_eq!(back.as_deref(), (!stored.starts_with("h/")).then_some(stored));
+            // A host of one word could be a group as well, and no registry has a tag of 135 letters.
+            let has_way_back = !stored.starts_with("h/") && stored != of_sha512;
+            assert_eq!(back.as_deref(), has_way_back.then_some(stored));
+            assert_eq!(local.digest(), Remote::parse(remote).unwrap().digest);
         }
     }
 

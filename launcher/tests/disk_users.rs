@@ -191,6 +191,35 @@ fn a_guest_that_reads_and_permits_writers_is_in_the_way_of_none() {
     drop((guest, forbids));
 }
 
+/// A guest that shares its disk was given a disk that another guest has for itself, or that the host has mounted.
+#[test]
+fn a_disk_that_is_shared_on_one_side_is_in_use_all_the_same() {
+    let place = Place::new();
+    let file = place.file("disk.img");
+    let shares = qemu_lock(&file, WRITES);
+    place.start("first", &shareable(), raw(&file)).unwrap();
+    place.is_busy(&own(), raw(&file), "a running QEMU writes to it");
+    let forbids = qemu_lock(&file, FORBIDS_WRITES);
+    place.is_busy(&shareable(), raw(&file), "a running QEMU permits no other program to write to it");
+    drop((shares, forbids));
+    let Some(device) = Loop::over(&file, &[]) else { return };
+    place.is_busy(&shareable(), raw(&file), "is attached to it");
+    place.start("first", &shareable(), block(&device.0)).unwrap();
+    let at = place.0.path().join("mounted");
+    fs::create_dir(&at).unwrap();
+    let run = |program: &str, args: &[&Path]| {
+        Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+    };
+    if !run("mkfs.ext4", &[Path::new("-q"), &device.0]) || !run("mount", &[&device.0, &at]) {
+        return eprintln!("skipped: nothing can be mounted here");
+    }
+    let refused = std::panic::catch_unwind(|| {
+        place.is_busy(&shareable(), block(&device.0), &format!("is mounted on {}", at.display()));
+    });
+    assert!(run("umount", &[&at]));
+    refused.unwrap();
+}
+
 #[test]
 fn a_file_that_another_program_writes_is_given_to_no_guest() {
     let place = Place::new();
@@ -206,6 +235,7 @@ fn a_file_that_another_program_writes_is_given_to_no_guest() {
     let locked = format!("another program (process {}) has locked it", program.id());
     place.is_busy(&own(), raw(&file), &locked);
     place.is_busy(&read_only(), raw(&file), &locked);
+    place.is_busy(&shareable(), raw(&file), &locked);
     program.kill().unwrap();
     program.wait().unwrap();
     place.start("other", &own(), raw(&file)).unwrap();

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use api::launcher::Resolved;
+use api::launcher::{Format, Resolved, Source};
 use api::machine::Machine;
 use launcher::error::{Error, ErrorKind};
 use launcher::hooks::Hooks;
@@ -79,6 +79,45 @@ fn a_file_that_cannot_have_its_size_is_not_there_for_the_next_start() {
     assert_eq!(fs::metadata(place.path("disk.img")).unwrap().len(), SIZE);
 }
 
+/// Its format is not known: only that of a new file is.
+#[test]
+fn a_file_that_came_where_one_was_to_be_made_is_refused() {
+    let place = Place::new();
+    fs::write(place.path("disk.img"), b"QFI\xfb").unwrap();
+    let said = place.start(SIZE, Some(Source::Absent)).unwrap_err();
+    assert_eq!(said.kind(), ErrorKind::Refused, "{}", said.chain());
+    assert!(said.chain().contains("was made by another program meanwhile"), "{}", said.chain());
+    assert_eq!(fs::read(place.path("disk.img")).unwrap(), b"QFI\xfb");
+    fs::remove_file(place.path("disk.img")).unwrap();
+    place.start(SIZE, Some(Source::Absent)).unwrap();
+    // A launcher that takes the VM over finds the file that was made, as a VM that starts again does.
+    place.prepare("disk.img", SIZE, Some(Source::Absent), PrepareMode::TakeOver).unwrap();
+    place.make(SIZE).unwrap();
+}
+
+/// The conversion would go on behind its last mark, and keep what the guest wrote in front.
+#[test]
+fn the_unfinished_target_of_a_conversion_is_given_to_no_guest_that_writes() {
+    let place = Place::new();
+    fs::write(place.path("a.img.partial"), vec![1; 8192]).unwrap();
+    fs::write(place.path("a.img.partial.journal"), "marks").unwrap();
+    std::os::unix::fs::symlink("a.img.partial", place.path("link")).unwrap();
+    for name in ["a.img.partial", "link"] {
+        let source = Source::File { path: place.path(name), format: Format::Raw, preallocated: false };
+        for source in [Some(source), None] {
+            let start = || place.prepare(name, SIZE, source.clone(), PrepareMode::Start(&Hooks::default()));
+            let said = start().unwrap_err();
+            assert_eq!(said.kind(), ErrorKind::Refused, "{}", said.chain());
+            assert!(said.chain().contains("is the unfinished target of a conversion"), "{}", said.chain());
+            // A VM that runs goes on.
+            place.prepare(name, SIZE, source.clone(), PrepareMode::TakeOver).unwrap();
+            fs::rename(place.path("a.img.partial.journal"), place.path("away")).unwrap();
+            start().unwrap();
+            fs::rename(place.path("away"), place.path("a.img.partial.journal")).unwrap();
+        }
+    }
+}
+
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -103,7 +142,21 @@ impl Place {
 
     /// Prepares a VM with a hostDisk of this size.
     fn make(&self, size: u64) -> Result<(), Error> {
-        let path: &Path = &self.path("disk.img");
+        self.start(size, None)
+    }
+
+    fn start(&self, size: u64, source: Option<Source>) -> Result<(), Error> {
+        self.prepare("disk.img", size, source, PrepareMode::Start(&Hooks::default()))
+    }
+
+    fn prepare(
+        &self,
+        name: &str,
+        size: u64,
+        source: Option<Source>,
+        how: PrepareMode<'_>,
+    ) -> Result<(), Error> {
+        let path: &Path = &self.path(name);
         let vmi = json!({
             "metadata": {"name": "a", "namespace": "test"},
             "spec": {
@@ -120,6 +173,7 @@ impl Place {
         });
         let machine = Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap();
         let root = Root::open(&self.0.path().join("root"), self.0.path()).unwrap();
-        prepare(&machine, &Resolved::default(), &root, PrepareMode::Start(&Hooks::default())).map(drop)
+        let volumes = source.map(|source| ("data".to_owned(), source)).into_iter().collect();
+        prepare(&machine, &Resolved { volumes, ..Resolved::default() }, &root, how).map(drop)
     }
 }

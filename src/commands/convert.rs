@@ -1,7 +1,7 @@
 //! The verb `coracle convert`.
 
 use super::complete;
-use super::disk::{DiskArgs, compression, size};
+use super::disk::{DiskArgs, compression, refuse_partial_of_vm, size};
 use super::image_name::names_help;
 use super::source::SourceArgs;
 use crate::error::{Error, ErrorKind, Result};
@@ -173,6 +173,11 @@ fn request(args: &Args) -> Result<Request> {
         (_, true) => Mode::Never,
         _ => Mode::Auto,
     };
+    if let Destination::File(path) = &target
+        && resume != Mode::Never
+    {
+        refuse_partial_of_vm(path)?;
+    }
     let source = SourceSpec::resolve(&args.source, &options)?;
     Ok(Request {
         source_format: args.work.source_format_of(&source)?,

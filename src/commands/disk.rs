@@ -8,6 +8,7 @@ use crate::ui::Show;
 use cdi::filter::verify::Digest;
 use cdi::plan::ConvertOptions;
 use cdi::source::SourceSpec;
+use container_disk::inputs::beside;
 use disk_format::{Codec, Format};
 use local_vm::host_disks;
 use local_vm::place::Home;
@@ -16,6 +17,8 @@ use std::path::Path;
 /// Default value of the flag `--memory`.
 const MEMORY: &str = "256MiB";
 const LARGEST: &str = "16TiB";
+/// The file or device that standard input is, if it is one.
+const STDIN: &str = "/proc/self/fd/0";
 
 /// Arguments for reading a whole disk.
 #[derive(Debug, clap::Args)]
@@ -71,6 +74,31 @@ fn format_of_vm_disk(home: &Home, path: &Path) -> Result<Option<Format>> {
     }
 }
 
+/// Refuses a target whose unfinished file a VM had as a raw disk. A conversion would go on behind its last mark and keep what the
+/// guest wrote in front, or it would remove the disk.
+pub(crate) fn refuse_partial_of_vm(target: &Path) -> Result<()> {
+    match home_of_environment() {
+        Ok(home) => refuse_vm_disk(&home, &beside(target, ".partial")),
+        Err(_) => Ok(()),
+    }
+}
+
+fn refuse_vm_disk(home: &Home, partial: &Path) -> Result<()> {
+    match host_disks::is_written_raw(home, partial) {
+        Ok(true) => {}
+        // It may be one.
+        Err(e) if e.kind() == ErrorKind::Refused => {}
+        // The claim of the target reports what cannot be opened.
+        _ => return Ok(()),
+    }
+    let what = format!(
+        "{} was the disk of a VM, which has written to it: rename that file to keep the disk, or add --no-resume, which \
+         removes it and begins anew",
+        partial.display()
+    );
+    Err(Error::failed(what))
+}
+
 impl DiskArgs {
     /// Format by the flag, if given.
     pub(crate) fn source_format(&self) -> Option<Format> {
@@ -85,6 +113,7 @@ impl DiskArgs {
         // Without folders of VMs there were none.
         match (self.source_format(), source, home_of_environment()) {
             (None, SourceSpec::Path(path), Ok(home)) => format_of_vm_disk(&home, path),
+            (None, SourceSpec::Stdin, Ok(home)) => format_of_vm_disk(&home, Path::new(STDIN)),
             (format, ..) => Ok(format),
         }
     }
@@ -152,6 +181,63 @@ pub(crate) fn compression(text: &str) -> Result<(Codec, u8)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A device is a raw disk, and so is the file that a loop device shows.
+    #[test]
+    fn bytes_of_a_device_that_a_guest_writes_to_are_raw() {
+        use api::launcher::{Resolved, Source, Sync};
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(place.path().join("home"))).unwrap();
+        let (file, beside) = (place.path().join("back.img"), place.path().join("other.img"));
+        for file in [&file, &beside] {
+            std::fs::write(file, [&b"\x1f\x8b\x08\0"[..], &[0; 1 << 20]].concat()).unwrap();
+        }
+        let Some(device) = ::tests::loop_device::Loop::over(&file, &[]) else { return };
+        assert_eq!(format_of_vm_disk(&home, &device.0).unwrap(), None);
+        let source = Source::Block { path: device.0.clone() };
+        let resolved = Resolved { volumes: [("root".to_owned(), source)].into(), ..Resolved::default() };
+        let sync = Sync { vmi: serde_json::json!({}), generation: 1, resolved };
+        std::fs::create_dir_all(home.vm("vm")).unwrap();
+        local_vm::record::Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&home).unwrap();
+        for path in [&device.0, &file] {
+            assert_eq!(format_of_vm_disk(&home, path).unwrap(), Some(Format::Raw), "{}", path.display());
+        }
+        assert_eq!(format_of_vm_disk(&home, &beside).unwrap(), None);
+    }
+
+    /// Standard input may be the file of a disk.
+    #[test]
+    fn a_file_on_standard_input_is_told_as_by_its_path() {
+        use std::os::fd::AsRawFd as _;
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(place.path().join("home"))).unwrap();
+        let disk = place.path().join("disk.img");
+        std::fs::write(&disk, b"\x1f\x8b\x08\0").unwrap();
+        host_disks::note_raw(&home, &disk).unwrap();
+        let open = std::fs::File::open(&disk).unwrap();
+        let by_number = format!("/proc/self/fd/{}", open.as_raw_fd());
+        assert_eq!(format_of_vm_disk(&home, Path::new(&by_number)).unwrap(), Some(Format::Raw));
+        let (pipe, _writer) = std::io::pipe().unwrap();
+        let by_number = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+        assert_eq!(format_of_vm_disk(&home, Path::new(&by_number)).unwrap(), None);
+    }
+
+    /// A conversion was gone on with behind the bytes of a guest.
+    #[test]
+    fn the_unfinished_file_that_a_vm_had_as_its_disk_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(place.path().join("home"))).unwrap();
+        let partial = place.path().join("disk.img.partial");
+        refuse_vm_disk(&home, &partial).unwrap();
+        std::fs::write(&partial, [1; 4096]).unwrap();
+        refuse_vm_disk(&home, &partial).unwrap();
+        host_disks::note_raw(&home, &partial).unwrap();
+        let said = refuse_vm_disk(&home, &partial).unwrap_err();
+        assert!(said.to_string().contains("was the disk of a VM"), "{said}");
+        // A VM may have made it larger, and may have written the head of another format.
+        std::fs::write(&partial, [&b"QFI\xfb"[..], &[0; 8192]].concat()).unwrap();
+        refuse_vm_disk(&home, &partial).unwrap_err();
+    }
 
     /// A copy of a disk was cut to what its guest had written in front.
     #[test]

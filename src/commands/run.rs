@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let over = super::console::attach(vm, Input::StaysAtEnd)?;
     let Some(state) = over else { return Ok(()) };
     if args.rm
-        && let Err(e) = vms::remove(&vm.home, vm.name(), true)
+        && let Err(e) = vms::remove_after_end(&vm.home, vm.name())
     {
         // Another command removes it now, or a later one will.
         tracing::info!("{} is not removed yet: {e}", vm.name());

@@ -4,7 +4,7 @@ use super::vm_args::{HomeArgs, home_of_environment};
 use crate::error::{Error, Result};
 use api::launcher::{Life, Request, State};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use local_vm::place::Home;
+use local_vm::place::{Home, Lock};
 use local_vm::record::{Standing, Vm};
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
@@ -88,7 +88,38 @@ pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
 
 /// Removes a VM that has ended. With `force` a running VM is powered off first.
 pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
+    remove_chosen(home, name, force, |_, _| true, || {})
+}
+
+/// Removes a VM of which `is_chosen` is true, also when no other process can start it any more. `meanwhile` is called before that.
+fn remove_chosen(
+    home: &Home,
+    name: &str,
+    force: bool,
+    is_chosen: impl Fn(&Vm, &Standing) -> bool,
+    meanwhile: impl Fn(),
+) -> Result<()> {
     local_vm::place::check_name(name)?;
+    loop {
+        if let Some(lock) = ended_and_locked(home, name, force, &meanwhile)? {
+            let vm = Vm::open(home, name)?;
+            let standing = vm.standing()?;
+            if !is_chosen(&vm, &standing) {
+                return Err(Error::failed(format!("{name} was started again meanwhile")));
+            }
+            // A start that came before the lock. Without force the next round refuses it.
+            if standing.is_up() {
+                continue;
+            }
+            local_vm::launch::end(home, name)?;
+            Vm::forget(home, name, lock)?;
+        }
+        return Ok(());
+    }
+}
+
+/// The lock of a VM that had ended before. `None` if it is removed: by another process, or as one without a readable record.
+fn ended_and_locked(home: &Home, name: &str, force: bool, meanwhile: impl Fn()) -> Result<Option<Lock>> {
     let vm = match Vm::open(home, name) {
         Ok(vm) => vm,
         // The VM has files, but its record cannot be read.
@@ -100,7 +131,8 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
                 wait_for_qemu(home, name)?;
             }
             local_vm::launch::end(home, name)?;
-            return Ok(Vm::forget(home, name, lock)?);
+            Vm::forget(home, name, lock)?;
+            return Ok(None);
         }
         Err(e) => return Err(e.into()),
     };
@@ -112,9 +144,14 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
         }
         cut_off(&vm)?;
     }
+    meanwhile();
     let lock = home.lock_vm(name)?;
-    local_vm::launch::end(home, name)?;
-    Ok(Vm::forget(home, name, lock)?)
+    if Vm::find(home, name)?.is_none() {
+        // Another process has removed it, and the lock has made its folder again.
+        Vm::forget(home, name, lock)?;
+        return Ok(None);
+    }
+    Ok(Some(lock))
 }
 
 /// Waits for the end of a QEMU that was powered off. One that stays keeps its files, by an error of the removal.
@@ -163,7 +200,7 @@ fn kept(home: &Home, is_asked: impl Fn(&Vm) -> bool) -> Result<Vec<Listed>> {
     let chosen = Vm::all(home)?.into_iter().filter(|(_, vm)| vm.as_ref().map_or(true, &is_asked));
     let mut listed = standings(chosen);
     listed.retain(|(name, asked)| match asked {
-        Ok((vm, standing)) if vm.record.remove && is_over(standing) => match remove(home, name, false) {
+        Ok((vm, standing)) if vm.record.remove && is_over(standing) => match remove_after_end(home, name) {
             Ok(()) => false,
             Err(e) => {
                 tracing::info!("{name} is not removed yet: {e}");
@@ -173,6 +210,11 @@ fn kept(home: &Home, is_asked: impl Fn(&Vm) -> bool) -> Result<Vec<Listed>> {
         _ => true,
     });
     Ok(listed)
+}
+
+/// Removes a VM that was started with --rm and has ended. One of its name may have been made since.
+pub(super) fn remove_after_end(home: &Home, name: &str) -> Result<()> {
+    remove_chosen(home, name, false, |vm, standing| vm.record.remove && is_over(standing), || {})
 }
 
 /// True for a VM whose run has ended.
@@ -240,6 +282,42 @@ mod tests {
             });
         }
         gave_up
+    }
+
+    /// Its launcher was asked to end, and shut the guest down.
+    #[test]
+    fn a_vm_that_is_started_while_it_is_removed_is_kept() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        let record = |remove| {
+            let sync = Sync { vmi: serde_json::json!({}), generation: 1, resolved: Resolved::default() };
+            Record::new("web", "x", remove, sync, Path::new("/launcher"))
+        };
+        std::fs::create_dir_all(home.vm("web")).unwrap();
+        record(true).save(&home).unwrap();
+        let root = local_vm::launch::root(&home, "web");
+        std::fs::create_dir_all(&root).unwrap();
+        // A QEMU that runs is known by its start: this process.
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let started = own.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+        let state = |life| {
+            let (qemu_pid, qemu_started) = (Some(std::process::id()), Some(started));
+            let state = State { life, qemu_pid, qemu_started, ..State::default() };
+            std::fs::write(root.join("state.json"), serde_json::to_string(&state).unwrap()).unwrap();
+        };
+        state(Life::Succeeded);
+        let said = remove_chosen(&home, "web", false, |_, _| true, || state(Life::Running)).unwrap_err();
+        assert!(said.to_string().contains("stop it first"), "{said}");
+        assert!(home.vm("web").join("vm.json").exists());
+        // The next one of that name was not started with --rm.
+        state(Life::Succeeded);
+        let is_swept = |vm: &Vm, standing: &Standing| vm.record.remove && is_over(standing);
+        let next = || record(false).save(&home).unwrap();
+        let said = remove_chosen(&home, "web", false, is_swept, next).unwrap_err();
+        assert!(said.to_string().contains("was started again meanwhile"), "{said}");
+        remove(&home, "web", false).unwrap();
+        assert!(!home.vm("web").exists());
     }
 
     /// VMs of --rm were asked one after another, and one that did not answer ended the list.

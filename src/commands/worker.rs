@@ -85,7 +85,9 @@ struct Open {
 impl Work {
     fn run(&self, job: Task) -> Result<Value> {
         match job {
-            Task::Here { image } => self.here(&named(&image)?),
+            Task::Here { image, digest } => {
+                self.here(&named(&image)?, digest.map(|digest| digest.parse()).transpose()?)
+            }
             Task::Pull { from, to } => self.pull(&named(&from)?, &named(&to)?),
             Task::Look { image, digest } => {
                 self.look(&named(&image)?, digest.map(|digest| digest.parse()).transpose()?)
@@ -115,11 +117,23 @@ impl Work {
         Ok(self.reads(image)?.target(&Destination::File(folder.join("any"))))
     }
 
-    fn here(&self, image: &Name) -> Result<Value> {
+    fn here(&self, image: &Name, digest: Option<Digest>) -> Result<Value> {
         self.reads(image)?.enter();
-        match self.places.find(image).and_then(|found| found.place.document(&found.reference)) {
-            Ok(_) => Ok(json!(true)),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(json!(false)),
+        Ok(json!(self.is_stored(image, digest)?))
+    }
+
+    fn is_stored(&self, image: &Name, digest: Option<Digest>) -> Result<bool> {
+        let found = self.places.find(image).and_then(|found| match digest {
+            None => found.place.document(&found.reference),
+            // Of an index the store may have images of other architectures alone.
+            Some(digest) => {
+                let found = found.exactly(digest);
+                choose::manifest(&*found.place, &found.reference, architecture())
+            }
+        });
+        match found {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
             Err(e) => Err(e.into()),
         }
     }
@@ -385,6 +399,29 @@ mod tests {
         let name = named(&format!("oci:{}:1", layout.display())).unwrap();
         let digest = Open::new(work.places.find(&name).unwrap()).unwrap().document.digest;
         Pinned { name, digest }
+    }
+
+    /// `coracle tag` gives any image the name that the store has for a digest.
+    #[test]
+    fn an_image_of_a_digest_is_not_the_one_that_has_its_name_in_the_store() {
+        let place = tempfile::tempdir().unwrap();
+        let work = work(place.path());
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        let text = format!("store:h.example/os:{}", digest.replace(':', "-"));
+        let image = named(&text).unwrap();
+        assert!(!work.is_stored(&image, None).unwrap());
+        let layout = Layout::create(&place.path().join("layout"));
+        layout.image(LAYER, &Tar::default().file("disk/disk.img", &[1; 4096]).end());
+        let found =
+            work.places.find(&named(&format!("oci:{}", place.path().join("layout").display())).unwrap());
+        let goal = work.places.goal(&image, &Inputs::default()).unwrap();
+        let (from, options) = (found.unwrap(), copy::Options::default());
+        let progress = copy::Progress::default();
+        let copied =
+            copy::copy(&*from.place, &from.reference, &*goal.sink, goal.tag.as_deref(), &options, &progress);
+        assert!(work.is_stored(&image, None).unwrap());
+        assert!(!work.is_stored(&image, Some(digest.parse().unwrap())).unwrap());
+        assert!(work.is_stored(&image, Some(copied.unwrap().digest)).unwrap());
     }
 
     /// Also paths that differ in other letters than those of file names alone, or end like files beside a disk.

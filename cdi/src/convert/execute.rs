@@ -319,7 +319,7 @@ impl Run<'_> {
             Flow::SpoolThenOrder(stream) => {
                 let scratch = Scratch::beside(folder)?;
                 let moved = self.stream(&scratch, stream, None, folder)?;
-                let (image, bytes) = scratch.image(moved.size)?;
+                let (image, bytes) = scratch.image(moved.disk)?;
                 let sum = self.in_order(target, folder, &image, &bytes)?;
                 scratch.check_written_back()?;
                 Ok(TransferResult { sum, spool_peak: moved.spool_peak + scratch.written(), ..moved })

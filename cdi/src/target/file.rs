@@ -14,7 +14,7 @@
 //! as data or as zeros.
 //!
 //! A complete disk replaces the file that had its name when the name was claimed, and no other file
-//! (`storage::publish`). If another program has taken the name in the meantime, or has begun to use the
+//! (`storage::publish`). If another program has taken the name in the meantime, or uses or has changed the
 //! file (a VM), the disk stays in its `.partial`. If a user has removed the `.partial`, the run fails, also if
 //! the next run has created one of that name: each run renames and removes its own open file alone
 //! ([`Handle`]). A disk that is begun anew is written into a new file, since another program may have the old
@@ -40,7 +40,7 @@ use container_disk::write_behind::WriteBehind;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 /// The size that stands for "not set". No file can be this long.
@@ -67,6 +67,8 @@ pub struct FileTarget {
     zeros: Zeros,
     preallocate: bool,
     size: AtomicU64,
+    /// True if the size was set at the end of the disk.
+    is_measured: AtomicBool,
     /// The end of the furthest range that was written or zeroed.
     end: AtomicU64,
     /// Read lock for every write; write lock to extend the file, so that this never truncates a concurrent
@@ -128,7 +130,7 @@ impl FileTarget {
             .of_lost_data();
         }
         if e.kind() == io::ErrorKind::AlreadyExists {
-            let how = if self.replaced.is_some() { "replaced" } else { "made" };
+            let how = if self.replaced.is_some() { "changed or replaced" } else { "made" };
             return Error::failed(format!(
                 "{target} was {how} by another program while this run was going on, and is left as it is; the disk is \
                  whole in {partial}: rename that, or give the same command again, which replaces {target}"
@@ -226,15 +228,17 @@ impl Target for FileTarget {
             return Err(outside(end, 0, size));
         }
         self.size.store(size, Ordering::Relaxed);
+        self.is_measured.store(known == OPEN_END, Ordering::Relaxed);
         Ok(())
     }
 
     fn sync(&self) -> Result<()> {
-        // A file of unknown size must be extended to the disk's end also if that is a hole: a later run knows
-        // only the file.
-        if self.size.load(Ordering::Relaxed) == OPEN_END {
+        // A file must be extended to the disk's end also if that is a hole: a later run, or the one that compares what was
+        // written, knows only the file. One whose size was known before has its length.
+        let size = self.size.load(Ordering::Relaxed);
+        if size == OPEN_END || self.is_measured.load(Ordering::Relaxed) {
             let _alone = self.growing.write();
-            let end = self.end.load(Ordering::Relaxed);
+            let end = if size == OPEN_END { self.end.load(Ordering::Relaxed) } else { size };
             let grown =
                 self.file.len().and_then(|len| if len < end { self.file.set_len(end) } else { Ok(()) });
             grown.map_err(|e| self.failed("cannot set the length of", e))?;

@@ -16,7 +16,7 @@ use storage::publish::ExistingFile;
 /// The file that the new disk replaces, and its attributes to take over; `None` if the name is free.
 pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result<Option<Replaced>> {
     let shown = path.display();
-    let standing = match ExistingFile::examine(folder.fd(), name) {
+    let mut standing = match ExistingFile::examine(folder.fd(), name) {
         Ok(Some(standing)) => standing,
         Ok(None) if path.starts_with("/dev") && !path.starts_with("/dev/shm") => {
             let what = format!("there is no device {shown}; a file of that name would be in memory only");
@@ -31,8 +31,7 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
         }
         Err(e) => return Err(Error::io(format!("cannot examine {shown}"), e)),
     };
-    let stat = standing.stat();
-    let kind = match FileType::from_raw_mode(stat.st_mode) {
+    let kind = match FileType::from_raw_mode(standing.stat().st_mode) {
         FileType::RegularFile => None,
         FileType::Symlink => Some("a symbolic link; name the file it points to"),
         FileType::Directory => Some("a folder; name a file in it"),
@@ -58,6 +57,8 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
         }
         Err(e) => return Err(Error::io(format!("cannot open {shown}"), e)),
     };
+    standing.examine_again().map_err(|e| Error::io(format!("cannot examine {shown}"), e))?;
+    let stat = standing.stat();
     if let Some(how) = file_in_use(&file).map_err(|e| Error::io(format!("cannot examine {shown}"), e))? {
         return Err(Error::failed(format!("the target {shown} is in use: {how}")));
     }

@@ -200,7 +200,12 @@ impl<'a> Blob<'a> {
         let compression = if is_tar { None } else { layer_decoder::from_head("the blob", &head).ok() };
         let layer = || -> Result<Layer<'a>> {
             let limit = if is_tar { u64::MAX } else { self.sink.limit };
-            Ok(Layer { growth: self.sink.file.begin()?, hash: BackgroundHash::new(Hasher::new()), limit })
+            let name = layer_name(&Digest::of(&[]));
+            Ok(Layer {
+                growth: self.sink.file.begin(&name)?,
+                hash: BackgroundHash::new(Hasher::new()),
+                limit,
+            })
         };
         self.body = match compression {
             _ if is_tar => Body::Plain(Box::new(layer()?)),
@@ -275,7 +280,8 @@ impl BlobWriter for Blob<'_> {
             Body::Undecided => return Ok((digest, size)),
             Body::Config(config) => {
                 sink.reserve_config(config.len() as u64)?;
-                let name = format!("{}.json", digest.hex());
+                // Also of a config by SHA-512, as this archive names its image.
+                let name = format!("{}.json", Digest::of(&config).hex());
                 if sink.is_new(&name) {
                     sink.file.add(&name, &config)?;
                 }
@@ -291,13 +297,18 @@ impl BlobWriter for Blob<'_> {
             }
         };
         let diff_id = layer.hash.finish()?;
-        let name = format!("{}.tar", diff_id.hex());
+        let name = layer_name(&diff_id);
         if sink.is_new(&name) {
             layer.growth.finish(&name, diff_id)?;
         }
         sink.state().blobs.insert(digest, Stored { size, name, content: StoredContent::Layer(diff_id) });
         Ok((digest, size))
     }
+}
+
+/// Name of a layer's member in the archive.
+fn layer_name(diff_id: &Digest) -> String {
+    format!("{}.tar", diff_id.hex())
 }
 
 impl DockerArchiveSink {

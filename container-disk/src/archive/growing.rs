@@ -1,14 +1,14 @@
 //! An archive that is being written. It grows in `FILE.partial` and is renamed to `FILE` at the end, unless
 //! another program has created, replaced or begun to use `FILE` in the meantime, or has taken `FILE.partial`.
 //!
-//! Each member starts with space for its header, which is filled in when the member ends. One member at a
-//! time grows at the end of the file. Members that are written at the same time go to anonymous files and are
-//! appended later.
+//! Each member starts with space for its header, which is filled in when the member ends. A name of a SHA-512 digest needs more
+//! space than others, so the length of the name is told before. One member at a time grows at the end of the file. Members that
+//! are written at the same time go to anonymous files and are appended later.
 
 use crate::digest::Hasher;
 use crate::layout::folder::Folder;
 use crate::layout::lock::Locked;
-use crate::tar::{BLOCK, END, Item, head, patched, rest};
+use crate::tar::{END, Item, head, patched, rest};
 use crate::write_behind::WriteBehind;
 use crate::{Digest, Error, ErrorKind, Result};
 use std::fs::File;
@@ -54,6 +54,8 @@ struct Waiting {
 /// A member that is being written. Dropping it without `finish` leaves no trace in the archive.
 pub(super) struct Growth<'a> {
     archive: &'a Growing,
+    /// Bytes of its header.
+    head: u64,
     size: u64,
     /// Offset in the archive, or the anonymous file that buffers the member.
     at: Result<u64, File>,
@@ -89,8 +91,9 @@ impl Growing {
         Ok(Growing { folder, name: name.to_owned(), behind, file, over, state })
     }
 
-    /// Starts a member: at the end of the archive if that is free, otherwise in an anonymous file.
-    pub(super) fn begin(&self) -> Result<Growth<'_>> {
+    /// Starts a member: at the end of the archive if that is free, otherwise in an anonymous file. `name` is as long as its own
+    /// will be.
+    pub(super) fn begin(&self, name: &str) -> Result<Growth<'_>> {
         let mut state = self.state();
         if state.whole {
             return Err(Error::failed(format!("{} is closed already", self.name)));
@@ -101,7 +104,7 @@ impl Growing {
             state.busy = true;
             Ok(state.end)
         };
-        Ok(Growth { archive: self, size: 0, at, done: false })
+        Ok(Growth { archive: self, head: head_size(name), size: 0, at, done: false })
     }
 
     /// Adds a small member. A name that ends in a slash is a folder.
@@ -113,7 +116,7 @@ impl Growing {
             state.end += head.len() as u64;
             return Ok(());
         }
-        let mut growth = self.begin()?;
+        let mut growth = self.begin(name)?;
         growth.write(bytes)?;
         growth.finish(name, Digest::of(bytes))
     }
@@ -149,8 +152,8 @@ impl Growing {
     fn end(&self, state: &mut State, last: &[(&str, &[u8])]) -> Result<()> {
         self.settle(state)?;
         for (name, bytes) in last {
-            self.write(bytes, state.end + BLOCK as u64)?;
-            self.seal(state, name, bytes.len() as u64)?;
+            self.write(bytes, state.end + head_size(name))?;
+            self.seal(state, name, bytes.len() as u64, head_size(name))?;
         }
         self.write(&END, state.end)?;
         let cannot = |e| Error::io(format!("cannot make {} durable", self.shown()), e);
@@ -171,7 +174,7 @@ impl Growing {
                 let cannot = |e| Error::io(format!("cannot read back a part of {}", self.shown()), e);
                 file.read_exact_at(&mut piece[..n], at).map_err(cannot)?;
                 hash.update(&piece[..n]);
-                self.write(&piece[..n], state.end + BLOCK as u64 + at)?;
+                self.write(&piece[..n], state.end + head_size(&name) + at)?;
                 at += n as u64;
             }
             // A full or failing disk may report the error only at a sync, and the buffer file was not synced.
@@ -179,17 +182,22 @@ impl Growing {
                 let what = format!("a part of {} was damaged in its temporary buffer file", self.shown());
                 return Err(Error::failed(format!("{what}; the disk fails or is full")));
             }
-            self.seal(state, &name, size)?;
+            self.seal(state, &name, size, head_size(&name))?;
         }
         Ok(())
     }
 
-    /// Completes the member at the end: writes its header and padding.
-    fn seal(&self, state: &mut State, name: &str, size: u64) -> Result<()> {
-        let data = state.end + BLOCK as u64;
+    /// Completes the member at the end: writes its header, for which `space` was left, and padding.
+    fn seal(&self, state: &mut State, name: &str, size: u64, space: u64) -> Result<()> {
+        let head = patched(&item(name, size, 0o644));
+        if head.len() as u64 != space {
+            let what = format!("no space was left for the name {name} in {}", self.shown());
+            return Err(Error::failed(what));
+        }
+        let data = state.end + space;
         let end = data.checked_add(size).ok_or_else(|| Error::usage("an archive cannot be that large"))?;
         self.write(&END[..rest(size)], end)?;
-        self.write(&patched(&item(name, size, 0o644)), state.end)?;
+        self.write(&head, state.end)?;
         state.end = end + rest(size) as u64;
         Ok(())
     }
@@ -240,7 +248,7 @@ impl Growth<'_> {
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &self.at {
             Ok(begin) => {
-                let at = begin.checked_add(BLOCK as u64).and_then(|data| data.checked_add(self.size));
+                let at = begin.checked_add(self.head).and_then(|data| data.checked_add(self.size));
                 let at = at.ok_or_else(|| Error::usage("an archive cannot be that large"))?;
                 self.archive.write(bytes, at)?;
             }
@@ -261,7 +269,7 @@ impl Growth<'_> {
         let ended = match std::mem::replace(&mut self.at, Ok(0)) {
             Ok(_) => {
                 state.busy = false;
-                self.archive.seal(&mut state, name, self.size)
+                self.archive.seal(&mut state, name, self.size, self.head)
             }
             Err(file) => {
                 state.waiting.push(Waiting { name: name.to_owned(), file, size: self.size, digest });
@@ -294,6 +302,11 @@ fn begun(folder: &Folder, partial: &str) -> Result<Locked> {
 
 fn item(name: &str, size: u64, mode: u32) -> Item<'_> {
     Item { name, size, mode, mtime: 0, owner: (0, "root") }
+}
+
+/// Size of the header of a member. That of its data does not change it.
+fn head_size(name: &str) -> u64 {
+    patched(&item(name, 0, 0o644)).len() as u64
 }
 
 fn partial(name: &str) -> String {

@@ -51,7 +51,8 @@ impl Sink for OciArchiveSink {
     fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
         let promised = promised.map(|d| ExpectedBlob::from_descriptor(&self.name, d)).transpose()?;
         let hash = BackgroundHash::new(ExpectedBlob::hasher(promised.as_ref()));
-        Ok(Box::new(Blob { sink: self, growth: self.file.begin()?, hash, promised }))
+        let name = path(&promised.as_ref().map_or(Digest::of(&[]), |promised| promised.digest));
+        Ok(Box::new(Blob { sink: self, growth: self.file.begin(&name)?, hash, promised }))
     }
 
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
@@ -70,7 +71,7 @@ impl Sink for OciArchiveSink {
             state.blobs.contains_key(&document.digest)
         };
         if !is_here {
-            let mut blob = self.begin(None)?;
+            let mut blob = self.begin(Some(&document.descriptor()?))?;
             blob.write_all(&document.bytes)
                 .map_err(|e| Error::io(format!("cannot write {}", self.name), e))?;
             blob.finish()?;

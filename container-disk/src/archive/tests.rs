@@ -3,7 +3,7 @@
 use super::contents::Contents;
 use super::*;
 use crate::image::{self, Recipe};
-use crate::layout::tests::{descriptor, image_of, store};
+use crate::layout::tests::{descriptor, image_of, sha512_image, store};
 use crate::locate;
 use crate::manifest::{Content, Document, IMAGE_LAYER_GZIP_MEDIA_TYPE, Manifest};
 use crate::pack::{Compression, LayerWriter, Options};
@@ -160,6 +160,33 @@ fn a_file_that_another_program_made_meanwhile_is_not_replaced() {
     build(&sink, Compression::None, "1");
     sink.close().unwrap();
     assert_eq!(names(&folder), ["x.tar"], "the same again");
+}
+
+/// A name of 141 letters was cut at 100.
+#[test]
+fn an_image_by_sha512_is_read_from_each_archive_as_it_was_written() {
+    let (_folder, path) = room();
+    let sink = OciArchiveSink::create(&path).unwrap();
+    let put = sha512_image(&sink, DISK);
+    sink.close().unwrap();
+    drop(sink);
+    let archive = OciArchive::open(&path).unwrap();
+    assert_eq!(disk(&archive, &Reference::Tag("t".into())).unwrap(), DISK);
+    let found = archive.document(&Reference::Digest(put.digest)).unwrap();
+    assert_eq!((found.digest, found.bytes), (put.digest, put.bytes));
+    let checks = crate::verify::verify(&archive, &Reference::Tag("t".into()), &Default::default()).unwrap();
+    assert!(checks.iter().all(crate::verify::Check::passed), "{checks:#?}");
+    let listed = std::process::Command::new("tar").arg("tf").arg(&path).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains(&format!("blobs/sha512/{}\n", put.digest.hex())), "{listed}");
+    drop(archive);
+
+    let sink = DockerArchiveSink::create(&path).unwrap();
+    sha512_image(&sink, DISK);
+    sink.close().unwrap();
+    drop(sink);
+    let archive = DockerArchive::open(&path).unwrap();
+    assert_eq!(disk(&archive, &archive.reference(None).unwrap()).unwrap(), DISK);
 }
 
 /// A user removed the file of a run that had not ended, and began another one.

@@ -10,7 +10,11 @@ const DEPTH: usize = 4;
 /// The manifest of the image for `architecture` (`amd64`, or `arm64/v8`). A reference to a single image
 /// returns that image, whatever its architecture.
 pub fn manifest(place: &dyn Place, reference: &Reference, architecture: &str) -> Result<Document> {
-    let mut document = place.document(reference)?;
+    below(place, place.document(reference)?, architecture)
+}
+
+/// The same of a document that was read.
+pub(crate) fn below(place: &dyn Place, mut document: Document, architecture: &str) -> Result<Document> {
     for _ in 0..DEPTH {
         let Content::Index(index) = &document.content else { return Ok(document) };
         let entry = fitting(place.name(), index, architecture)?;

@@ -28,6 +28,7 @@ pub(crate) struct Contents {
 pub(crate) struct RawDocument {
     bytes: Vec<u8>,
     media_type: String,
+    digest: Digest,
 }
 
 impl Contents {
@@ -45,7 +46,7 @@ impl RawDocument {
     }
 
     pub(crate) fn parse(&self, name: &str) -> Result<Document> {
-        Document::parse(name, self.bytes.clone(), Some(&self.media_type))
+        Ok(Document::parse(name, self.bytes.clone(), Some(&self.media_type))?.listed_as(self.digest))
     }
 }
 
@@ -62,7 +63,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn add(&mut self, document: Document, depth: u32) -> Result<()> {
         self.bound(&document, depth)?;
-        let Document { mut bytes, media_type, content, .. } = document;
+        let Document { mut bytes, media_type, content, digest } = document;
         bytes.shrink_to_fit();
         match content {
             Content::Manifest(manifest) => {
@@ -84,7 +85,7 @@ impl Walk<'_> {
                 }
             }
         }
-        self.documents.push(RawDocument { bytes, media_type });
+        self.documents.push(RawDocument { bytes, media_type, digest });
         Ok(())
     }
 

@@ -291,7 +291,7 @@ impl Folder {
             ))
             .because(e),
             io::ErrorKind::AlreadyExists => {
-                let how = if over.is_some() { "replaced" } else { "made" };
+                let how = if over.is_some() { "changed or replaced" } else { "made" };
                 Error::failed(format!(
                     "{shown} was {how} by another program in the meantime and is kept; the new content is complete in \
                          {partial}: rename that file, or run the same command again, which replaces {shown}"
@@ -309,7 +309,7 @@ impl Folder {
     pub(crate) fn existing_file(&self, name: &str) -> Result<Option<ExistingFile>> {
         let found = ExistingFile::examine(&self.fd, name.as_ref());
         let found = found.map_err(|e| cannot("examine", &self.path.join(name), e))?;
-        let Some(file) = &found else { return Ok(None) };
+        let Some(mut file) = found else { return Ok(None) };
         if let Some(kind) = file.odd_kind() {
             let what = format!(
                 "the target {} is {kind}; only a regular file is replaced: name another file",
@@ -318,10 +318,11 @@ impl Folder {
             return Err(Error::usage(what));
         }
         let user = file.user(&self.fd, name.as_ref());
-        match user.map_err(|e| Error::io(format!("cannot examine {}", self.shown(name)), e))? {
-            Some(how) => Err(Error::failed(format!("the target {} is in use: {how}", self.shown(name)))),
-            None => Ok(found),
+        if let Some(how) = user.map_err(|e| Error::io(format!("cannot examine {}", self.shown(name)), e))? {
+            return Err(Error::failed(format!("the target {} is in use: {how}", self.shown(name))));
         }
+        file.examine_again().map_err(|e| cannot("examine", &self.path.join(name), e))?;
+        Ok(Some(file))
     }
 
     /// Removes a name of the open `file`. False if the name is free, or another file's.

@@ -182,10 +182,9 @@ impl Sink for Layout {
 
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
         self.check_whole(document)?;
-        let descriptor =
-            manifest::descriptor(&document.media_type, &document.digest, document.bytes.len() as u64)?;
+        let descriptor = document.descriptor()?;
         if !blobs::is_sound(&self.top, &self.name, &descriptor)? {
-            let mut blob: Box<dyn BlobWriter> = Box::new(blobs::Writer::new(&self.top, None)?);
+            let mut blob: Box<dyn BlobWriter> = Box::new(blobs::Writer::new(&self.top, Some(&descriptor))?);
             let written = blob.write_all(&document.bytes);
             written.map_err(|e| Error::io(format!("cannot write to {}", self.name), e))?;
             blob.finish()?;
@@ -271,7 +270,7 @@ pub(crate) fn checked(name: &str, digest: &Digest, bytes: Vec<u8>, said: Option<
             "the document {name} has the digest {actual}; its bytes were changed"
         )));
     }
-    Document::parse(name, bytes, said)
+    Ok(Document::parse(name, bytes, said)?.listed_as(*digest))
 }
 
 /// Digests and sizes of the documents and blobs that a document lists.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::manifest::IMAGE_LAYER_MEDIA_TYPE;
+use crate::tar::tests::Tarball;
 use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::{fs, thread};
@@ -28,6 +29,38 @@ pub(crate) fn image_of(sink: &dyn Sink, layers: &[(&str, &[u8])]) -> Document {
     document
 }
 
+/// Puts an image whose config, layer and manifest are all named by SHA-512, under the tag `t`.
+pub(crate) fn sha512_image(sink: &dyn Sink, disk: &[u8]) -> Document {
+    let sha512 = |bytes: &[u8]| {
+        let mut hash = Hasher::like(&Digest::Sha512([0; 64]));
+        hash.update(bytes);
+        hash.finish()
+    };
+    let layer = Tarball::default().with("disk/", b"").with("disk/a", disk).end();
+    let diff_id = Digest::of(&layer);
+    let config = format!(
+        r#"{{"architecture":"amd64","os":"linux","rootfs":{{"type":"layers","diff_ids":["{diff_id}"]}}}}"#
+    );
+    let store = |media_type: &str, bytes: &[u8]| {
+        let blob = manifest::descriptor(media_type, &sha512(bytes), bytes.len() as u64).unwrap();
+        let mut writer = sink.begin(Some(&blob)).unwrap();
+        writer.write_all(bytes).unwrap();
+        // Another one is buffered meanwhile.
+        let mut other = sink.begin(None).unwrap();
+        other.write_all(b"{}").unwrap();
+        other.finish().unwrap();
+        writer.finish().unwrap();
+        blob
+    };
+    let config = store(manifest::IMAGE_CONFIG_MEDIA_TYPE, config.as_bytes());
+    let layers = vec![store(IMAGE_LAYER_MEDIA_TYPE, &layer)];
+    let bytes = serde_json::to_vec(&manifest::Manifest { config, layers, ..Default::default() }).unwrap();
+    let digest = sha512(&bytes);
+    let document = Document::parse("x", bytes, None).unwrap().listed_as(digest);
+    sink.put(&document, Some("t")).unwrap();
+    document
+}
+
 fn new() -> (tempfile::TempDir, Layout) {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::create(folder.path()).unwrap();
@@ -42,6 +75,23 @@ fn read(place: &dyn Place, descriptor: &Descriptor) -> Result<Vec<u8>> {
     let mut bytes = vec![];
     place.blob(descriptor)?.stream(0)?.read_to_end(&mut bytes).map_err(|e| Error::io("reading", e))?;
     Ok(bytes)
+}
+
+/// Its manifest was looked for, and written, by its SHA-256.
+#[test]
+fn an_image_whose_manifest_is_named_by_sha512_is_read_verified_and_copied() {
+    let (folder, layout) = new();
+    let put = sha512_image(&layout, b"a disk");
+    assert!(folder.path().join("blobs/sha512").join(put.digest.hex()).exists());
+    let tag = Reference::Tag("t".into());
+    assert_eq!(layout.document(&tag).unwrap().digest, put.digest);
+    let checks = crate::verify::verify(&layout, &tag, &Default::default()).unwrap();
+    assert!(checks.iter().all(crate::verify::Check::passed), "{checks:#?}");
+    let contents = crate::image::contents::Contents::below(&layout, layout.document(&tag).unwrap()).unwrap();
+    let again = contents.documents[0].parse("x").unwrap();
+    assert_eq!(again.digest, put.digest);
+    layout.put(&again, Some("again")).unwrap();
+    assert_eq!(layout.document(&Reference::Tag("again".into())).unwrap().digest, put.digest);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
 pub use crate::progress::Progress;
 use crate::{Digest, Error, ErrorKind, Result};
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -70,9 +70,12 @@ pub fn copy(
     options: &Options,
     progress: &Progress,
 ) -> Result<Copied> {
-    let top = match &options.arch {
-        Some(arch) => image::choose::manifest(from, reference, arch)?,
-        None => from.document(reference)?,
+    let named = from.document(reference)?;
+    let (top, index) = match &options.arch {
+        Some(arch) if matches!(named.content, Content::Index(_)) => {
+            (image::choose::below(from, named.clone(), arch)?, Some(named))
+        }
+        _ => (named, None),
     };
     let Contents { documents, blobs } = Contents::below(from, top)?;
     let work = Work { from, to, progress, counts: Counts::default() };
@@ -94,10 +97,25 @@ pub fn copy(
         to.put(&document.parse(from.name())?, None)?;
     }
     let top = top.parse(from.name())?;
+    // By it the store finds the image of a name by digest.
+    if let (Some(index), Some(_), Reference::Digest(_)) = (index, to.as_place(), reference) {
+        keep(to, &index)?;
+    }
     to.put(&top, tag)?;
     let Counts { moved, there, bytes, resumed } = work.counts;
     let (moved, there, bytes) = (moved.into_inner(), there.into_inner(), bytes.into_inner());
     Ok(Copied { digest: top.digest, moved, there, bytes, resumed_at: resumed.into_inner() })
+}
+
+/// Writes the bytes of an index, some of whose images may be missing.
+fn keep(to: &dyn Sink, index: &Document) -> Result<()> {
+    let descriptor = index.descriptor()?;
+    if to.has(&descriptor)? {
+        return Ok(());
+    }
+    let mut blob = to.begin(Some(&descriptor))?;
+    blob.write_all(&index.bytes).map_err(|e| Error::io("cannot keep an index", e))?;
+    blob.finish().map(drop)
 }
 
 /// The copied image under the name of its source, which is the name that the user knows.

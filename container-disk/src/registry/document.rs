@@ -151,7 +151,10 @@ async fn read(
         Some(said) if !matches(&said, &document) => {
             Err(wrong(&document.digest, &format!("{said}, as its Docker-Content-Digest header claims")))
         }
-        _ => Ok(document),
+        _ => Ok(match by {
+            Reference::Digest(wanted) => document.listed_as(*wanted),
+            Reference::Tag(_) => document,
+        }),
     }
 }
 

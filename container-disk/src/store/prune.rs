@@ -7,6 +7,7 @@ use crate::layout::lock::{Keeps, Locked};
 use crate::layout::{Layout, blobs, index, is_layout};
 use crate::manifest::Content;
 use crate::place::{Place as _, Reference};
+use crate::reference::Local;
 use crate::{Digest, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,6 +50,8 @@ fn mark(layout: &Layout) -> Result<BTreeSet<Digest>> {
     let mut marks = Marks { layout, needed: BTreeSet::new(), walked: BTreeSet::new() };
     for entry in index::read(&layout.top)?.manifests {
         let name = entry.tag().unwrap_or(&entry.digest).to_owned();
+        // The index of which this image was pulled by its digest. Its other images are not needed.
+        marks.needed.extend(Local::parse(&name).ok().and_then(|local| local.digest()));
         marks.walk(entry.digest.parse()?, DEPTH).map_err(|e| {
             let what = format!("{name} cannot be read, so nothing is removed; remove that name first (rmi)");
             Error::new(e.kind(), what).because(e)

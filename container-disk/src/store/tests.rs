@@ -101,6 +101,41 @@ fn prune_goes_through_indexes_and_stops_at_what_it_cannot_read() {
     assert_eq!(prune(&path(&folder)).unwrap().blobs, 4);
 }
 
+/// The store has the image of one architecture under the name of the whole index.
+#[test]
+fn an_image_that_was_pulled_by_the_digest_of_its_index_is_found_by_that_digest() {
+    use crate::image::{choose, index, join};
+    use crate::layout::Layout;
+    use crate::registry::copy;
+    let (folder, store) = new();
+    let from = Layout::create(&folder.path().join("layout")).unwrap();
+    let image = |arch: &str| write(&from, &Recipe::new(arch, vec![]), &[]).unwrap();
+    let (amd, arm) = (image("amd64"), image("arm64"));
+    let both = join(&index(&amd, "amd64", None).unwrap(), &arm, "arm64", None).unwrap();
+    from.put(&both, Some("both")).unwrap();
+    let name = local(&format!("h.example/os:{}", both.digest.to_string().replace(':', "-")));
+    let by_digest = Reference::Digest(both.digest);
+    let pull = |store: &Store, arch: &str| {
+        let options = copy::Options { arch: Some(arch.into()), ..copy::Options::default() };
+        let tag = name.to_string();
+        copy::copy(&from, &by_digest, store, Some(&tag), &options, &copy::Progress::default()).unwrap()
+    };
+    let chosen =
+        |store: &Store, arch: &str| choose::manifest(store, &by_digest, arch).map(|found| found.digest);
+    assert_eq!(pull(&store, "arm64").digest, arm.digest);
+    assert_eq!(chosen(&store, "arm64").unwrap(), arm.digest);
+    assert_eq!(chosen(&store, "amd64").unwrap_err().kind(), ErrorKind::NotFound, "it is pulled then");
+    assert_eq!(pull(&store, "amd64").digest, amd.digest);
+    drop(store);
+    prune(&path(&folder)).unwrap();
+    let store = Store::open(&path(&folder)).unwrap();
+    assert_eq!(chosen(&store, "amd64").unwrap(), amd.digest);
+    store.untag(&name).unwrap();
+    drop(store);
+    prune(&path(&folder)).unwrap();
+    assert_eq!(blobs(&folder), 0);
+}
+
 #[test]
 fn a_half_blob_is_gone_on_with() {
     let (folder, store) = new();

@@ -27,7 +27,7 @@ pub(crate) fn head(item: &Item<'_>) -> Vec<u8> {
     if item.mtime > OCTAL_11 {
         record(&mut records, "mtime", &item.mtime.to_string());
     }
-    if item.name.len() > 100 || !item.name.is_ascii() {
+    if !is_short(item.name) {
         record(&mut records, "path", item.name);
     }
     if item.size > OCTAL_11 {
@@ -47,9 +47,12 @@ pub(crate) fn head(item: &Item<'_>) -> Vec<u8> {
     out
 }
 
-/// The header of a file whose size and name were not known when space for it was left. Always one block, with
-/// large sizes in base 256.
-pub(crate) fn patched(item: &Item<'_>) -> [u8; BLOCK] {
+/// The header of a file whose size was not known when space for it was left. One block, with large sizes in base 256. A name that
+/// does not fit there takes a PAX header, and two blocks more.
+pub(crate) fn patched(item: &Item<'_>) -> Vec<u8> {
+    if !is_short(item.name) {
+        return head(item);
+    }
     let mut out = block(item, b'0', item.size.min(OCTAL_11));
     if item.size > OCTAL_11 {
         out[124..136].fill(0);
@@ -57,7 +60,12 @@ pub(crate) fn patched(item: &Item<'_>) -> [u8; BLOCK] {
         out[128..136].copy_from_slice(&item.size.to_be_bytes());
         sum(&mut out);
     }
-    out
+    out.to_vec()
+}
+
+/// True for a name that fits into a header of one block.
+fn is_short(name: &str) -> bool {
+    name.len() <= 100 && name.is_ascii()
 }
 
 /// Number of zeros that fill the last block of a file.

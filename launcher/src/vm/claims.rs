@@ -43,7 +43,8 @@ impl WrittenDevice {
     }
 }
 
-/// The block devices that the guest of this VM writes to, but for those of shared disks.
+/// The block devices that the guest of this VM writes to, but for those of shared disks: of several guests only one could have
+/// the claim. `prepare` looks for other users of those.
 pub fn written_devices(machine: &Machine, resolved: &Resolved) -> Vec<WrittenDevice> {
     let is_device = |path: &Path| fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
     let path_of = |disk: &Disk| match (&disk.volume, resolved.volumes.get(&disk.name)) {

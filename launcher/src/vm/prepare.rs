@@ -4,6 +4,7 @@
 //!  Source::Image    ─► an overlay over it                  Empty      ─► an empty disk
 //!  File, Block      ─► itself, if nothing else uses it     Host       ─► the file, created if the spec allows it
 //!  Folder, Absent   ─► a small ISO image (seed)            a CD-ROM   ─► its media, or none
+//!  Absent of Host   ─► a new file: one that is there by now has a format that is not known
 //!  a file system    ─► the socket of its virtiofsd, which a container beside the launcher starts at the same time
 //!  EFI variables, TPM ─► see `state`
 //! ```
@@ -206,8 +207,9 @@ impl Preparing<'_> {
                 Ok(DiskLocation::Layers(file(path, Format::Qcow2)))
             }
             Volume::Host { path, create, .. } => match source {
+                Some(Source::Absent) => self.host_disk(disk, Path::new(path), *create, self.how.is_start()),
                 Some(source) => self.writable_disk(disk, source),
-                None => self.host_disk(disk, Path::new(path), *create),
+                None => self.host_disk(disk, Path::new(path), *create, false),
             },
             Volume::NoCloud(_)
             | Volume::ConfigDrive(_)
@@ -251,6 +253,9 @@ impl Preparing<'_> {
             Source::Image { .. } => self.overlay_disk(disk, source),
             Source::File { path, format, preallocated } => {
                 self.check_unused(disk, path, access_of(disk))?;
+                if self.how.is_start() && !disk.readonly {
+                    check_finished(disk, path)?;
+                }
                 // A qcow2 image with a backing file that was added later would let its guest read any file of
                 // the launcher.
                 overlay::virtual_size(path, *format)?;
@@ -266,9 +271,17 @@ impl Preparing<'_> {
         }
     }
 
-    /// A file of the host, created if the spec allows it.
-    fn host_disk(&self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<DiskLocation> {
+    /// A file of the host, created if the spec allows it. With `is_new` a file that is there is refused.
+    fn host_disk(&self, disk: &Disk, path: &Path, create: Option<u64>, is_new: bool) -> Result<DiskLocation> {
         match (fs::metadata(path), create) {
+            (Ok(_), _) if is_new => {
+                return Err(Error::refused(format!(
+                    "{} of the disk '{}' was to be made, and was made by another program meanwhile: run the VM again to use \
+                     what is there",
+                    path.display(),
+                    disk.name
+                )));
+            }
             (Ok(found), _) if found.file_type().is_block_device() => {
                 return self.writable_disk(disk, &Source::Block { path: path.to_owned() });
             }
@@ -425,11 +438,34 @@ pub fn inserted_media(machine: &Machine, disk: &str, path: &Path, format: Format
     media(path, format)
 }
 
-/// Checks that no other VM uses the bytes of the disk, by whichever name, and if it is new to the VM, that nothing else does.
-fn check_unused(machine: &Machine, disk: &Disk, path: &Path, access: Access, is_new: bool) -> Result<()> {
-    if is_shared(disk) {
+/// Refuses the unfinished target of a conversion, which goes on behind the journal's last mark and would keep what the guest
+/// wrote in front.
+fn check_finished(disk: &Disk, path: &Path) -> Result<()> {
+    // A link may have any name. A disk that is missing is reported where it is opened.
+    let Ok(path) = fs::canonicalize(path) else { return Ok(()) };
+    let mut journal = path.clone().into_os_string();
+    journal.push(".journal");
+    let journal = PathBuf::from(journal);
+    if path.extension() != Some("partial".as_ref()) || fs::symlink_metadata(&journal).is_err() {
         return Ok(());
     }
+    Err(Error::refused(format!(
+        "the disk '{}' ({}) is the unfinished target of a conversion: give the command of that conversion again, which \
+         finishes the disk, or rename {}, which gives that conversion up",
+        disk.name,
+        path.display(),
+        path.display()
+    )))
+}
+
+/// Checks that no other VM uses the bytes of the disk, by whichever name, and if it is new to the VM, that nothing else does.
+fn check_unused(machine: &Machine, disk: &Disk, path: &Path, access: Access, is_new: bool) -> Result<()> {
+    let access = match (is_shared(disk), access) {
+        // It may read while others write.
+        (true, Access::Reads) => return Ok(()),
+        (true, _) => Access::SharedGuestWrites,
+        (false, access) => access,
+    };
     // A disk that is missing is reported where it is opened.
     let Ok(storage) = Storage::of_path(path) else { return Ok(()) };
     let busy = |how: &str| {
@@ -536,46 +572,4 @@ fn opens_direct(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-    use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn a_file_system_is_found_by_the_socket_that_is_listened_on() {
-        let vmi = json!({
-            "metadata": {"name": "a", "namespace": "test"},
-            "spec": {
-                "domain": {
-                    "memory": {"guest": "128Mi"},
-                    "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
-                    "devices": {"filesystems": [{"name": "files", "virtiofs": {}}]},
-                },
-                "volumes": [{"name": "files", "persistentVolumeClaim": {"claimName": "pvc"}}],
-            },
-        });
-        let machine = Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap();
-        let place = tempfile::tempdir().unwrap();
-        let root = Root::open(&place.path().join("root"), place.path()).unwrap();
-        let mut resolved = Resolved::default();
-        let said = prepare(&machine, &resolved, &root, PrepareMode::Start(&Hooks::default())).unwrap_err();
-        assert_eq!(said.to_string(), "no virtiofsd serves the file system 'files' on this host");
-
-        let socket = place.path().join("files.sock");
-        resolved.filesystems.insert("files".into(), socket.clone());
-        let late = {
-            let socket = socket.clone();
-            // The container begins when it does.
-            std::thread::spawn(move || UnixListener::bind(socket).unwrap())
-        };
-        let (host, _) = prepare(&machine, &resolved, &root, PrepareMode::Start(&Hooks::default())).unwrap();
-        assert_eq!(host.filesystems, [("files".to_owned(), socket.clone())].into());
-        let listener = late.join().unwrap();
-        // Nobody has knocked: virtiofsd would be gone.
-        listener.set_nonblocking(true).unwrap();
-        assert!(listener.accept().is_err());
-        // A VM that runs keeps its file system, whose socket is gone with its first client.
-        fs::remove_file(&socket).unwrap();
-        assert!(prepare(&machine, &resolved, &root, PrepareMode::TakeOver).is_ok());
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use crate::file_id::Location;
 use crate::lock_list::of_open_file;
 use crate::parts::Storage;
-use crate::users::{Access, Name, permits_writers};
+use crate::users::{Access, Name, forbids_sharing, permits_writers};
 use std::fs;
 use std::path::Path;
 
@@ -41,8 +41,8 @@ fn shown(vm: &str) -> &str {
 
 impl Storage {
     /// A QEMU process whose use of these bytes conflicts with ours, by whichever name: any that has them open if we write, one
-    /// that writes if we only read. For a guest that writes, one that reads and permits writers is left out. `own`: our own VM,
-    /// which a new launcher takes over. Processes that this user may not inspect are skipped.
+    /// that writes if we only read. For a guest that writes, one that reads and permits writers is left out; for one that shares
+    /// its disk, each that permits writers. `own`: our own VM, which a new launcher takes over. Processes that this user may not inspect are skipped.
     pub fn guest(&self, access: Access, own: &str) -> Option<Guest> {
         let names = self.names();
         for entry in fs::read_dir("/proc").ok()?.flatten() {
@@ -89,6 +89,8 @@ fn is_in_the_way(access: Access, info: &str) -> bool {
     match access {
         Access::Reads => writes(info),
         Access::GuestWrites => writes(info) || !permits_writers(&of_open_file(info)),
+        // Where a file system has no locks, a guest that shares the disk has none either.
+        Access::SharedGuestWrites => forbids_sharing(&of_open_file(info)),
         Access::Writes => true,
     }
 }

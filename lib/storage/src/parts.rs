@@ -119,7 +119,7 @@ impl Storage {
 
     /// True if a write to one changes bytes of the other. File systems are left out: a file lies beside the others
     /// of its device.
-    pub(crate) fn shares_bytes(&self, other: &Storage) -> bool {
+    pub fn shares_bytes(&self, other: &Storage) -> bool {
         self.own_parts().any(|part| other.own_parts().any(|theirs| part.overlaps(theirs)))
     }
 

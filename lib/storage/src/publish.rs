@@ -2,7 +2,8 @@
 //!
 //! A run examines the final name at its beginning, which may be hours before its end. If the name was free
 //! then, a file that has it at the end belongs to another program, which may be using it, and is not
-//! replaced. If a file had the name, only that same file is replaced, and only while it is not in use.
+//! replaced. If a file had the name, only that same file is replaced, only while it is not in use, and only as it
+//! was: the writes of a VM that ran from it meanwhile, and has ended, show in its times.
 //!
 //! The name of the unfinished file may lead elsewhere by the end, too: a user removes the file, and the next
 //! run creates another one under the same name. That one is incomplete, so the name is compared with the open
@@ -12,7 +13,7 @@
 //!  ExistingFile::examine
 //!    ├─ None ─► publish: stat; renameat2(RENAME_NOREPLACE); if the file system lacks it, link and unlink;
 //!    │                   if it lacks links too (FAT, some FUSE ones), stat and rename
-//!    └─ Some ─► publish: the locks of that file; stat of both names, to compare; rename
+//!    └─ Some ─► publish: size and times of that file; its locks; stat of both names, to compare; rename
 //! ```
 //!
 //! A name that another program changes between stat and rename can still be the wrong one: no system call
@@ -31,7 +32,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// and no file server sees it in use.
 pub struct ExistingFile {
     stat: Stat,
-    _held: OwnedFd,
+    held: OwnedFd,
 }
 
 impl ExistingFile {
@@ -47,7 +48,7 @@ impl ExistingFile {
 
     /// Examines an open file.
     pub fn from_fd(held: OwnedFd) -> rustix::io::Result<ExistingFile> {
-        Ok(ExistingFile { stat: rustix::fs::fstat(&held)?, _held: held })
+        Ok(ExistingFile { stat: rustix::fs::fstat(&held)?, held })
     }
 
     /// The kind of the file, in words, if it is not a regular file. No other file may be replaced: a rename
@@ -62,6 +63,24 @@ impl ExistingFile {
             FileType::CharacterDevice => Some("a character device"),
             FileType::BlockDevice => Some("a block device"),
             FileType::Unknown => Some("of an unknown type"),
+        }
+    }
+
+    /// Examines the file again, after an open for writing: overlayfs copies a file for that, which changes its times.
+    pub fn examine_again(&mut self) -> rustix::io::Result<()> {
+        self.stat = rustix::fs::fstat(&self.held)?;
+        Ok(())
+    }
+
+    /// True if the file has this name, and has been neither written nor changed since it was examined.
+    fn is_unchanged(&self, folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<bool> {
+        let state = |stat: &Stat| {
+            (stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec)
+        };
+        match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(now) => Ok(is_same(&now, &self.stat) && state(&now) == state(&self.stat)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(e),
         }
     }
 
@@ -100,7 +119,7 @@ impl ExistingFile {
 /// | error | reason |
 /// |---|---|
 /// | `NotFound` | `from` is not a name of `file` any more |
-/// | `AlreadyExists` | another file than `over` has the name `to` |
+/// | `AlreadyExists` | another file than `over` has the name `to`, or `over` was changed since it was examined |
 /// | `ResourceBusy` | another process uses `over` |
 pub fn publish(
     folder: impl AsFd,
@@ -113,12 +132,14 @@ pub fn publish(
     let is_free = match over {
         None => true,
         Some(over) => {
+            // Before the open of `user`, which may change times. A VM that starts after this is found by `user`.
+            let is_unchanged = over.is_unchanged(folder, to)?;
             if let Some(how) = over.user(folder, to)? {
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, how));
             }
             match FileId::of_name(folder, to)? {
                 None => true,
-                Some(now) if now == FileId::from_stat(&over.stat) => false,
+                Some(now) if is_unchanged && now == FileId::from_stat(&over.stat) => false,
                 Some(_) => return Err(Errno::EXIST.into()),
             }
         }
@@ -299,6 +320,58 @@ mod tests {
         assert_eq!(e.kind(), io::ErrorKind::ResourceBusy, "{e}");
         room.holds(Some("new"), "old");
         drop(user);
+        room.publish(old.as_ref()).unwrap();
+        room.holds(None, "new");
+    }
+
+    /// A VM that ran from the file and has ended leaves nothing but its writes.
+    #[test]
+    fn a_file_that_was_written_or_changed_meanwhile_is_not_replaced() {
+        use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+        use std::time::{Duration, SystemTime};
+        let write = |file: &File| file.write_all_at(b"vm!", 0).unwrap();
+        let grow = |file: &File| file.set_len(9).unwrap();
+        let restore = |file: &File| {
+            let modified = file.metadata().unwrap().modified().unwrap();
+            file.write_all_at(b"vm!", 0).unwrap();
+            file.set_modified(modified).unwrap();
+        };
+        let protect = |file: &File| file.set_permissions(fs::Permissions::from_mode(0o600)).unwrap();
+        type Way<'a> = (&'a str, &'a dyn Fn(&File));
+        let ways: [Way<'_>; 4] =
+            [("write", &write), ("size", &grow), ("times put back", &restore), ("mode", &protect)];
+        for (how, change) in ways {
+            let room = Room::new();
+            room.write("old");
+            let path = room.at.path().join("disk");
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+            // The clock of a file system ticks every few milliseconds.
+            std::thread::sleep(Duration::from_millis(20));
+            let old = room.look();
+            change(&file);
+            drop(file);
+            let e = room.publish(old.as_ref()).unwrap_err();
+            assert_eq!(e.kind(), io::ErrorKind::AlreadyExists, "{how}: {e}");
+            assert!(room.at.path().join("new").exists(), "{how}");
+            room.publish(room.look().as_ref()).unwrap();
+            room.holds(None, "new");
+        }
+    }
+
+    /// Reads, locks and the open of its users leave a file as it was.
+    #[test]
+    fn a_file_that_was_read_locked_and_opened_for_writing_is_replaced() {
+        let room = Room::new();
+        room.write("old");
+        let old = room.look();
+        let path = room.at.path().join("disk");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        file.lock().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        drop(file);
+        assert_eq!(old.as_ref().unwrap().user(&room.folder, OsStr::new("disk")).unwrap(), None);
         room.publish(old.as_ref()).unwrap();
         room.holds(None, "new");
     }

@@ -16,6 +16,7 @@
 //! | access | in its way |
 //! |---|---|
 //! | a reader | a QEMU that writes (its lock of the write or resize permission); a program that has locked the disk for itself with `flock` |
+//! | a guest that shares what it writes | what is in the way of a guest that writes, but for a QEMU that writes and permits other programs to write |
 //! | a guest that writes | what is in the way of a reader; a QEMU that permits no other program to write; a lock of bytes that QEMU does not lock; a use by the kernel: a mount, swap space, RAID, a loop device over the file |
 //! | another writer | what is in the way of a guest that writes; every other lock of a range of bytes, as that of a QEMU that only reads |
 //!
@@ -55,6 +56,8 @@ pub enum Access {
     Reads,
     /// A guest that writes. As for QEMU, a QEMU that reads and permits writers (`shareable`) is not in its way.
     GuestWrites,
+    /// A guest that writes to a disk that it shares with other guests. A QEMU that permits writers is not in its way.
+    SharedGuestWrites,
     /// A program that writes without QEMU's locks.
     Writes,
 }
@@ -200,15 +203,16 @@ fn conflict(lock: &HeldLock, access: Access) -> Option<String> {
         let by = lock.pid.map_or(String::new(), |pid| format!(" (process {pid})"));
         return is_alone.then(|| format!("another program{by} has locked"));
     }
-    if QEMU_WRITES.iter().any(|&byte| lock.covers(byte)) {
+    let may_write = access == Access::SharedGuestWrites && is_of_qemu(lock);
+    if !may_write && QEMU_WRITES.iter().any(|&byte| lock.covers(byte)) {
         return Some("a running QEMU writes to".to_owned());
     }
     let is_in_the_way = match access {
         Access::Reads => false,
-        Access::GuestWrites if lock.covers(QEMU_FORBIDS_WRITES) => {
+        Access::GuestWrites | Access::SharedGuestWrites if lock.covers(QEMU_FORBIDS_WRITES) => {
             return Some("a running QEMU permits no other program to write to".to_owned());
         }
-        Access::GuestWrites => !is_of_qemu(lock),
+        Access::GuestWrites | Access::SharedGuestWrites => !is_of_qemu(lock),
         Access::Writes => true,
     };
     is_in_the_way.then(|| "a running QEMU or another process has opened and locked".to_owned())
@@ -222,6 +226,11 @@ fn is_of_qemu(lock: &HeldLock) -> bool {
 /// True if these locks of one open file are those of a QEMU that has it open, and permits other programs to write.
 pub(crate) fn permits_writers(locks: &[HeldLock]) -> bool {
     locks.iter().any(is_of_qemu) && !locks.iter().any(|lock| conflict(lock, Access::GuestWrites).is_some())
+}
+
+/// True if these locks of one open file forbid what a guest does that shares its disk.
+pub(crate) fn forbids_sharing(locks: &[HeldLock]) -> bool {
+    locks.iter().any(|lock| conflict(lock, Access::SharedGuestWrites).is_some())
 }
 
 /// The devices directly above a location.

@@ -4,13 +4,18 @@ use super::args::{DryRunArg, TypedArg, VmArg, ask, doing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
-use cluster_model::objects::{Kind, escaped};
+use cluster_model::objects::{Kind, MIGRATED_VMI, escaped, names};
 use serde_json::{Map, Value, json};
 
 /// Live-migrate a VM to another node
 ///
-/// Clusters of this version refuse this.
+/// The guest runs on meanwhile. The scheduler chooses the node. The progress is
+/// on the page of the verb why.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle virt migrate web\n  \
+    coracle virt migrate web --addedNodeSelector topology.kubernetes.io/zone=a\n  \
+    coracle virt why web")]
 pub(super) struct MigrateArgs {
     #[command(flatten)]
     vm: VmArg,
@@ -27,7 +32,8 @@ pub(super) struct MigrateArgs {
 
 /// Cancel the live migration of a VM
 ///
-/// Clusters of this version migrate no VM: there is nothing to cancel.
+/// The guest runs on at its node. A migration that has gone too far ends by
+/// itself.
 #[derive(Debug, clap::Args)]
 pub(super) struct CancelArgs {
     #[command(flatten)]
@@ -68,7 +74,7 @@ pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {
     let name = &args.vm.name;
     let what = doing("cancel the migration of", Kind::VirtualMachine, name, cluster);
     let options = args.dry_run.options(json!({}))?;
-    let selector = escaped(&format!("kubevirt.io/vmi-name={name}"));
+    let selector = escaped(&format!("{MIGRATED_VMI}={}", names::label(name)));
     let path = format!(
         "{}?labelSelector={selector}",
         Kind::VirtualMachineInstanceMigration.collection(cluster.namespace())

@@ -553,8 +553,6 @@ mod tests {
             ("addvolume", "Clusters of this version refuse this"),
             ("removevolume", "Clusters of this version refuse this"),
             ("memory-dump", "Clusters of this version refuse this"),
-            ("migrate", "Clusters of this version refuse this"),
-            ("migrate-cancel", "Clusters of this version migrate no VM"),
             ("objectgraph", "Clusters of this version refuse this"),
         ] {
             let about =

@@ -26,6 +26,9 @@
 //!
 //! `start` makes no disk: one that is missing lies on storage that is away, and an empty disk in its place would be the wrong
 //! one.
+//!
+//! The launcher gets a path and a format. So directly before that each path is compared with the file whose format was told
+//! ([`check_unchanged`]), and a disk that is to be made is marked as absent: the launcher takes no file that has come there.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::host_file::{HostDisk, HostDisks, HostFile, begins_as_qcow2, files, paths, unclear};
@@ -33,9 +36,10 @@ use crate::path::file_at;
 use crate::place::Home;
 use crate::raw_disks::{self, RawDisk, Relation};
 use crate::record::{Record, Vm};
-use api::launcher::{Format, Source};
+use api::launcher::{Format, Source, Sync};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use storage::Storage;
 
 /// Use of a file as a raw disk, by all records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +60,35 @@ pub fn recorded(record: &Record, files: BTreeMap<String, (PathBuf, HostFile)>) -
         _ => None,
     });
     disks.collect()
+}
+
+/// Refuses a hostDisk that is another file than the recorded one, whose format was told.
+pub fn check_unchanged(record: &Record) -> Result<()> {
+    for (volume, path) in paths(&record.sync.vmi) {
+        let is_unchanged = match (record.host_disks.get(volume), HostFile::find(&path)?) {
+            (None, None) => true,
+            (Some(HostDisk { file, format: Format::Raw }), Some(now)) => file.is_unchanged(&now),
+            // A qcow2 grows, by a VM that shares it.
+            (Some(HostDisk { file, .. }), Some(now)) => file.is_same(&now),
+            (Some(_), None) => matches!(record.sync.resolved.volumes.get(volume), Some(Source::Block { .. })),
+            (None, Some(_)) => false,
+        };
+        if !is_unchanged {
+            let what =
+                format!("{} was made, replaced or changed while the VM was being prepared", path.display());
+            return Err(Error::refused(what).with_hint("the same command again takes what is there then"));
+        }
+    }
+    Ok(())
+}
+
+/// The request to the launcher of a VM that is made: a hostDisk without a location, which is to be made, is marked as absent.
+pub fn with_new_files(record: &Record) -> Sync {
+    let mut sync = record.sync.clone();
+    for (volume, _) in paths(&record.sync.vmi) {
+        sync.resolved.volumes.entry(volume.to_owned()).or_insert(Source::Absent);
+    }
+    sync
 }
 
 /// Adds the files that the launcher has made since: they are raw. True if there are any.
@@ -108,7 +141,7 @@ pub fn format_of_host_disk(
     judge: impl FnOnce(&Path) -> Result<Format>,
 ) -> Result<Format> {
     let mut unreadable = None;
-    if past_use(home, path, &mut unreadable)? != PastUse::None {
+    if past_use(home, path, &mut unreadable)? != PastUse::None || is_in_device_of_vm(home, path)? {
         return Ok(Format::Raw);
     }
     match (judge(path)?, unreadable) {
@@ -123,10 +156,26 @@ pub(crate) fn is_known_raw(home: &Home, path: &Path, unreadable: &mut Option<Err
     Ok(matches!(past_use(home, path, unreadable)?, PastUse::Raw { .. }))
 }
 
-/// True if a VM has used the very file at this path as a raw disk that its guest could write to. An error if the file may be a
-/// raw disk, and begins as a qcow2 image. Records that cannot be read do not count.
+/// True if a VM has used the very file at this path as a raw disk that its guest could write to, or a device with these bytes. An
+/// error if the file may be a raw disk, and begins as a qcow2 image. Records that cannot be read do not count.
 pub fn is_written_raw(home: &Home, path: &Path) -> Result<bool> {
-    Ok(past_use(home, path, &mut None)? == PastUse::Raw { is_writable: true })
+    Ok(past_use(home, path, &mut None)? == PastUse::Raw { is_writable: true }
+        || is_in_device_of_vm(home, path)?)
+}
+
+/// True if a VM has a block device with bytes of the file or device at this path, and its guest may write to them: a loop device
+/// over the file, the device itself, the disk of a partition. A device is always a raw disk.
+fn is_in_device_of_vm(home: &Home, path: &Path) -> Result<bool> {
+    let Ok(storage) = Storage::of_path(path) else { return Ok(false) };
+    let vms = Vm::all(home)?.into_iter().filter_map(|(_, vm)| vm.ok());
+    Ok(vms.map(|vm| vm.record.sync).any(|sync| {
+        sync.resolved.volumes.iter().any(|(volume, source)| match source {
+            Source::Block { path } if !raw_disks::is_only_read(&sync.vmi, volume) => {
+                Storage::of_path(path).is_ok_and(|device| device.shares_bytes(&storage))
+            }
+            _ => false,
+        })
+    }))
 }
 
 /// Use of the file at this path, by all records. An error if it may be a raw disk, and begins as a qcow2 image.

@@ -319,3 +319,43 @@ fn a_raw_disk_of_an_earlier_version_is_refused_once_it_begins_as_a_qcow2() {
         assert_eq!(record.host_disks["root"].format, format);
     }
 }
+
+/// An import of minutes lies between the look at a file and the start of its VM.
+#[test]
+fn a_file_that_changes_while_its_vm_is_prepared_is_refused() {
+    let refused = |record: &Record| {
+        let said = check_unchanged(record).unwrap_err();
+        assert!(said.to_string().contains("disk.img was made, replaced or changed while"), "{said}");
+    };
+    for format in [Format::Raw, Format::Qcow2] {
+        let place = Place::new();
+        place.image("disk.img", if format == Format::Raw { &[] } else { QCOW2 }, 8192);
+        let record = place.ran(format);
+        check_unchanged(&record).unwrap();
+        place.write(b"x", 4096);
+        check_unchanged(&record).unwrap();
+        // A qcow2 grows, and a raw disk does not.
+        place.grow(16384);
+        match format {
+            Format::Raw => refused(&record),
+            Format::Qcow2 => check_unchanged(&record).unwrap(),
+        }
+        place.grow(8192);
+        fs::rename(place.image("new.img", QCOW2, 8192), &place.disk).unwrap();
+        refused(&record);
+        fs::remove_file(&place.disk).unwrap();
+        refused(&record);
+    }
+    // A file that comes where the launcher is to make one.
+    let place = Place::new();
+    let record = place.record(Resolved::default());
+    check_unchanged(&record).unwrap();
+    let given = with_new_files(&record);
+    assert_eq!(given.resolved.volumes["root"], Source::Absent, "the launcher takes no file that is there");
+    assert!(record.sync.resolved.volumes.is_empty());
+    place.image("disk.img", QCOW2, 8192);
+    refused(&record);
+    // A location stays.
+    let record = place.ran(Format::Qcow2);
+    assert_eq!(with_new_files(&record), record.sync);
+}

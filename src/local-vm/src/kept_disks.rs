@@ -96,6 +96,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
     if !force {
         // The users of a disk whose storage is away are not known.
         exists(&path)?;
+        check_other_home(home, name, &folder)?;
     }
     let cannot = |e| Error::io(format!("cannot find out whether {} is in use", path.display()), e);
     let why = match File::open(&path) {
@@ -108,6 +109,26 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
     }
     DiskRecord::remove(&folder)?;
     Ok(disk.allocated)
+}
+
+/// Refuses the disk of a VM of another home, which has this pool, too, and made the disk.
+fn check_other_home(home: &Home, name: &str, folder: &Path) -> Result<()> {
+    // A record that cannot be read has its error in the list.
+    let Ok(Some(DiskRecord { vms: Some(vms), .. })) = DiskRecord::find(folder) else { return Ok(()) };
+    let other = home.with_vms(&vms);
+    if file_at(&vms)?.is_none() || file_at(&vms)? == file_at(&home.vms())? {
+        return Ok(());
+    }
+    let Some(disk) = file_at(&folder.join(DISK))? else { return Ok(()) };
+    match users(&other)?.into_iter().find(|(used, _)| *used == disk) {
+        None => Ok(()),
+        Some((_, vm)) => {
+            let what = format!("{name} is a disk of the VM {vm} in {}", vms.display());
+            Err(Error::failed(what).with_hint(
+                "give the verb the same XDG_STATE_HOME as that VM has; -f removes the disk in any case",
+            ))
+        }
+    }
 }
 
 /// Locks a VM that had a disk a moment ago.
@@ -279,6 +300,29 @@ mod tests {
         assert_eq!(remove(&home, "free", false).unwrap_err().kind(), ErrorKind::NotFound);
         assert!(remove(&home, "../vms", false).is_err());
         assert_eq!(list(&home).unwrap().len(), 1);
+    }
+
+    /// Two users' settings of XDG_STATE_HOME have one pool.
+    #[test]
+    fn the_disk_of_another_homes_stopped_vm_is_removed_with_force_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let other = home.with_vms(&place.path().join("other/vms"));
+        let path = disk(&home, "web");
+        let record = fs::read_to_string(home.pool().join("web/disk.json")).unwrap();
+        let made_by = format!(r#","vms":{}}}"#, serde_json::to_string(&other.vms()).unwrap());
+        fs::write(home.pool().join("web/disk.json"), record.replace('}', &made_by)).unwrap();
+        let volume = Source::File { path, format: Format::Raw, preallocated: false };
+        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
+        let sync = Sync { vmi: serde_json::Value::Null, generation: 1, resolved };
+        fs::create_dir_all(other.vm("vm")).unwrap();
+        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&other).unwrap();
+        let e = remove(&home, "web", false).unwrap_err();
+        assert!(e.to_string().starts_with("web is a disk of the VM vm in "), "{e}");
+        assert!(home.pool().join("web/disk.img").exists());
+        // The VM is removed, or the user means it.
+        fs::remove_dir_all(other.vm("vm")).unwrap();
+        remove(&home, "web", false).unwrap();
     }
 
     /// The result once no lock is in the way: a program that another test starts has those of an earlier call until it

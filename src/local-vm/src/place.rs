@@ -112,6 +112,11 @@ impl Home {
         self.state.join("vms")
     }
 
+    /// The same folders with the VMs of another home.
+    pub(crate) fn with_vms(&self, vms: &Path) -> Home {
+        Home { state: vms.parent().unwrap_or(vms).to_owned(), ..self.clone() }
+    }
+
     /// Folder of one VM.
     pub fn vm(&self, name: &str) -> PathBuf {
         self.vms().join(name)

@@ -128,7 +128,7 @@ pub(crate) fn of_record(sync: &Sync, host_disks: &HostDisks) -> Result<Vec<RawDi
 }
 
 /// True if the guest only reads a volume: it has it as a CD-ROM, or as a disk that is `readonly`.
-fn is_only_read(vmi: &serde_json::Value, volume: &str) -> bool {
+pub(crate) fn is_only_read(vmi: &serde_json::Value, volume: &str) -> bool {
     let mut disks = vmi["spec"]["domain"]["devices"]["disks"].as_array().into_iter().flatten();
     disks.any(|disk| {
         let is_readonly = |target: &str| disk[target]["readonly"] == true;

@@ -171,7 +171,7 @@ impl Starter<'_> {
             ));
         }
         let vmi = vmi.write();
-        // The files are looked at before their formats are told: one that is replaced meanwhile is another file.
+        // The files are looked at before their formats are told, and again behind that: minutes may lie between.
         let files = host_file::files(&vmi)?;
         let held = super::disks::hold(home)?;
         let resolver = self.options.resolver();
@@ -187,13 +187,31 @@ impl Starter<'_> {
         let sync = Sync { vmi, generation, resolved };
         let mut record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
         record.host_disks = host_disks::recorded(&record, files);
+        host_disks::check_unchanged(&record)?;
         record.save(home)?;
+        note_for_conversions(home, &record);
         drop((claims, held));
         let client = launch::start(self.launcher, home, name)?;
+        host_disks::check_unchanged(&record)?;
+        let given = host_disks::with_new_files(&record);
         let mut vm = Vm { home: home.clone(), record };
-        let state = tell(&mut vm, &client)?;
+        let state = tell(&mut vm, &client, &given)?;
         confined::tell_vm(&client, &state);
         Ok(state)
+    }
+}
+
+/// Notes the raw disks of a VM of another home (`--root`) in the home of the environment: the verbs that read disks look there
+/// alone.
+fn note_for_conversions(home: &Home, record: &Record) {
+    let variable = |name: &str| std::env::var_os(name);
+    match Home::from_env(variable("CORACLE_HOME").map(PathBuf::from), variable) {
+        Ok(own) if own.vms() != home.vms() => {
+            if let Err(e) = raw_disks::keep(&own, &record.sync, &record.host_disks) {
+                tracing::warn!("the raw disks of {} are not noted for conversions: {e}", record.name);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -232,7 +250,9 @@ pub fn again(vm: &Vm, notify: Notify) -> Result<State> {
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
     vm.record.save(&vm.home)?;
     let client = launch::start(&vm.record.launcher, &vm.home, vm.name())?;
-    tell(&mut vm, &client)
+    host_disks::check_unchanged(&vm.record)?;
+    let given = vm.record.sync.clone();
+    tell(&mut vm, &client, &given)
 }
 
 /// Hook programs, checked to be executable.
@@ -254,17 +274,18 @@ fn hooks(files: &[PathBuf]) -> Result<Vec<Hook>> {
 }
 
 /// Gives the VM to its launcher, waits until the VM runs or has ended, and records the disks that the launcher has made.
-fn tell(vm: &mut Vm, client: &Client) -> Result<State> {
-    let started = wait_for_start(vm, client);
+fn tell(vm: &mut Vm, client: &Client, given: &Sync) -> Result<State> {
+    let started = wait_for_start(vm, client, given);
     let recorded = host_disks::add_made(&mut vm.record)
         .and_then(|is_changed| if is_changed { vm.record.save(&vm.home) } else { Ok(()) });
+    note_for_conversions(&vm.home, &vm.record);
     let state = started?;
     recorded.map(|()| state)
 }
 
-fn wait_for_start(vm: &Vm, client: &Client) -> Result<State> {
+fn wait_for_start(vm: &Vm, client: &Client, given: &Sync) -> Result<State> {
     let before = client.state()?;
-    match client.sync(&vm.record.sync)? {
+    match client.sync(given)? {
         Answer::Queued => {}
         // The launcher knows this VM, which has ended, and starts it on request alone.
         Answer::Ignored { .. } => drop(vm.ask(client, &Request::Start)?),

@@ -51,11 +51,11 @@ pub struct JobRequest {
 /// name; later jobs get the digest ([`PinnedImage`]), since a tag may move between two jobs.
 #[derive(Serialize, Deserialize)]
 pub enum Task {
-    /// Looks up a name in the store. Result: `bool`.
-    Here { image: String },
+    /// Looks up a name in the store, and by the digest if its registry has the image by one. Result: `bool`.
+    Here { image: String, digest: Option<String> },
     /// Pulls an image into the store. Result: digest of its manifest for this platform.
     Pull { from: String, to: String },
-    /// Reads the labels of an image, by its digest if a pull returned it. Result: [`ImageInfo`].
+    /// Reads the labels of an image, by its digest if that is known. Result: [`ImageInfo`].
     Look { image: String, digest: Option<String> },
     /// Looks for a disk in an image. Result: `bool`.
     HasDisk { image: PinnedImage },
@@ -73,7 +73,7 @@ impl Task {
     /// Description of the job for messages, as a verb with its object.
     pub fn what(&self) -> String {
         match self {
-            Task::Here { image } => format!("look for {image}"),
+            Task::Here { image, .. } => format!("look for {image}"),
             Task::Pull { from, .. } => format!("pull {from}"),
             Task::Look { image, .. } => format!("look at {image}"),
             Task::HasDisk { image } => format!("look for a disk in {}", image.image),

@@ -379,6 +379,65 @@ fn a_target_that_another_program_made_meanwhile_is_left_as_it_is() {
     }
 }
 
+/// A VM that was started from it, has written to it and has ended leaves nothing but its bytes.
+#[test]
+fn a_target_that_was_written_meanwhile_is_left_as_it_is() {
+    use std::io::Write as _;
+    let place = place(35);
+    let disk = place.bytes("disk.raw");
+    std::fs::write(place.path("out.img"), "old").unwrap();
+    let mut command = place.command(&["convert", "-q", "-", "out.img"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&disk[..disk.len() / 2]).unwrap();
+    begun(&place, &mut child);
+    std::fs::File::options().write(true).open(place.path("out.img")).unwrap().write_all(b"vm!").unwrap();
+    input.write_all(&disk[disk.len() / 2..]).unwrap();
+    drop(input);
+    let ran = tests::coracle::Ran::of(child.wait_with_output().unwrap());
+    ran.refused(1, "out.img was changed or replaced by another program while this run was going on");
+    assert_eq!(place.bytes("out.img"), b"vm!");
+    assert!(place.same("out.img.partial"));
+    place.run(&["convert", "-q", "disk.raw", "out.img"]).ok();
+    place.is_the_disk("out.img");
+}
+
+#[test]
+fn a_disk_is_enlarged_once_however_it_is_read_and_written() {
+    let place = place(36);
+    place.qcow2("in.qcow2", "");
+    place.shell(
+        "gzip -1 -k disk.raw; gzip -1 -k in.qcow2; cp disk.raw larger.raw; truncate -s +1M larger.raw",
+    );
+    for source in ["disk.raw", "disk.raw.gz", "in.qcow2", "in.qcow2.gz"] {
+        for format in ["raw", "qcow2"] {
+            let words = format!("convert -q --resize +1MiB -O {format}");
+            let checked = format!("qemu-img compare -q -f raw -F {format} larger.raw out");
+            let checks = format!(
+                "[ $(qemu-img info --output json -f {format} out | jq '.[\"virtual-size\"]') = {} ]",
+                SIZE + (1 << 20)
+            );
+            for way in [
+                format!("{PROGRAM} {words} {source} out"),
+                format!("cat {source} | {PROGRAM} {words} - - >out"),
+            ] {
+                place.shell(&format!("rm -f out; {way}; {checked} && {checks}"));
+            }
+        }
+    }
+}
+
+/// Nothing is written for its last clusters, and the file had not its length when it was read back.
+#[test]
+fn a_disk_of_zeros_is_verified_as_a_qcow2() {
+    let place = place(37);
+    place.shell("truncate -s 8M zeros.raw");
+    for words in [&[][..], &["-c", "zstd"], &["--cluster-size", "2MiB"]] {
+        place.run(&[&["convert", "--verify", "-O", "qcow2", "zeros.raw", "out.img"], words].concat()).ok();
+        place.shell("qemu-img check -q out.img && qemu-img compare -q -f raw -F qcow2 zeros.raw out.img");
+    }
+}
+
 #[test]
 fn what_was_written_for_a_name_that_was_taken_is_gone_on_with() {
     let place = place(34);

@@ -13,7 +13,7 @@ use container_disk::write_behind::WriteBehind;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -202,6 +202,7 @@ impl Claim {
             zeros,
             preallocate: options.preallocate,
             size,
+            is_measured: AtomicBool::new(false),
             end: AtomicU64::new(there),
             growing: RwLock::new(()),
             behind,

@@ -134,7 +134,7 @@ fn a_disk_that_another_program_made_meanwhile_is_not_replaced() {
         theirs(&path);
         let e = (Box::new(target) as Box<dyn Target>).finish().unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Failed);
-        let how = if old.is_some() { "replaced" } else { "made" };
+        let how = if old.is_some() { "changed or replaced" } else { "made" };
         let said = format!("disk.img was {how} by another program while this run was going on");
         assert!(e.to_string().contains(&said), "{e}");
         assert!(e.to_string().contains("whole in ") && e.to_string().contains("rename that"), "{e}");
@@ -176,6 +176,27 @@ fn a_disk_that_came_into_use_meanwhile_is_not_replaced() {
     target.write(0, b"ours").unwrap();
     finish(target);
     assert!(fs::read(&path).unwrap().starts_with(b"ours"));
+}
+
+/// A VM was started with the old disk, has written to it, and was stopped.
+#[test]
+fn a_disk_that_a_vm_wrote_meanwhile_is_not_replaced() {
+    use std::os::unix::fs::FileExt as _;
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, "old").unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let target = FileTarget::create(&path, sized(4096)).unwrap();
+    let partial = target.partial();
+    target.write(0, b"ours").unwrap();
+    let guest = File::options().read(true).write(true).open(&path).unwrap();
+    guest.lock_shared().unwrap();
+    guest.write_all_at(b"vm!", 0).unwrap();
+    drop(guest);
+    let e = (Box::new(target) as Box<dyn Target>).finish().unwrap_err();
+    assert!(e.is_of_a_whole_disk() && e.to_string().contains("disk.img was changed or replaced"), "{e}");
+    assert_eq!(fs::read(&path).unwrap(), b"vm!");
+    assert!(fs::read(&partial).unwrap().starts_with(b"ours"), "the whole disk stays");
 }
 
 /// A user removes the `.partial` of a run that has not ended, and begins another run.

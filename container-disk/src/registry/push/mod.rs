@@ -89,7 +89,7 @@ pub(super) async fn put(repository: &Arc<Repository>, document: &Document, tag: 
     if let Some(tag) = tag {
         // Later requests for the tag mean the document that was stored here.
         let mut tags = repository.tags.lock().unwrap_or_else(PoisonError::into_inner);
-        tags.insert(tag.to_owned(), document.digest);
+        tags.insert(tag.to_owned(), Digest::of(&document.bytes));
     }
     Ok(())
 }

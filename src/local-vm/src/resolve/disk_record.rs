@@ -57,6 +57,9 @@ pub(crate) struct DiskRecord {
     /// Name of the VM whose arguments asked for the disk; unset for a disk of a manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) vm: Option<String>,
+    /// Folder of the VMs of the home that made the disk; unset in records of earlier versions. Several homes may have one pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) vms: Option<PathBuf>,
     /// Virtual size in bytes at the end of the import.
     size: u64,
     /// Time of creation, RFC 3339.
@@ -70,8 +73,8 @@ impl DiskRecord {
     /// A record of a disk that was imported now.
     pub(super) fn new(from: String, size: u64, preallocated: bool) -> DiskRecord {
         let schema = "coracle.disk/v1".into();
-        let (address, namespace, vm) = (None, None, None);
-        DiskRecord { schema, from, address, namespace, vm, size, created: now(), preallocated }
+        let (address, namespace, vm, vms) = (None, None, None, None);
+        DiskRecord { schema, from, address, namespace, vm, vms, size, created: now(), preallocated }
     }
 
     /// The record of the complete disk in this folder; `None` if the folder has no disk, or an unfinished one.

@@ -132,7 +132,9 @@ impl Images {
     fn look_up(&self, name: Name, policy: Policy) -> Result<Image> {
         let Name::Registry(remote) = &name else { return self.open(&name, name.clone(), None) };
         let store = Name::Store(remote.stored());
-        let here: bool = self.ask(Task::Here { image: store.to_string() })?;
+        // Any image may have the name in the store: a digest is looked for by itself.
+        let digest = remote.digest.map(|digest| digest.to_string());
+        let here: bool = self.ask(Task::Here { image: store.to_string(), digest: digest.clone() })?;
         let pull = match policy {
             Policy::Always => true,
             Policy::IfNotPresent => !here,
@@ -143,7 +145,7 @@ impl Images {
             }
         };
         if !pull {
-            return self.open(&store, name, None);
+            return Ok(Image { asked: false, ..self.open(&store, name, digest)? });
         }
         let pulled: Result<String> = self.ask(Task::Pull { from: name.to_string(), to: store.to_string() });
         let digest = pulled.map_err(|e| match here {
@@ -156,7 +158,7 @@ impl Images {
     }
 
     /// Reads the labels of an image. One that was just pulled is opened by its digest, since its name in the
-    /// store may have moved again.
+    /// store may have moved again, and so is one whose name has a digest.
     fn open(&self, place: &Name, name: Name, pulled: Option<String>) -> Result<Image> {
         let (image, asked) = (place.to_string(), pulled.is_some());
         let ImageInfo { digest, boot } = self.ask(Task::Look { image: image.clone(), digest: pulled })?;

@@ -117,7 +117,10 @@ impl Resolver<'_> {
             ..Resolved::default()
         };
         let secrets = self.images.home.vm(name).join("secrets");
-        for disk in &machine.disks {
+        // Files of the user come last: their formats are told after all that takes long.
+        let mut disks: Vec<&Disk> = machine.disks.iter().collect();
+        disks.sort_by_key(|disk| matches!(disk.volume, Volume::Host { .. }));
+        for disk in disks {
             if let Volume::ContainerDisk { image, .. } = &disk.volume
                 && machine.firmware.kernel.is_none()
                 && resolved.kernel.is_none()

@@ -293,6 +293,7 @@ impl Pool<'_> {
         record.address = origin.address.clone();
         record.namespace = Some(self.namespace.to_owned());
         record.vm = self.vm();
+        record.vms = Some(self.images.home.vms());
         record.write(folder)?;
         Ok(record)
     }
