@@ -17,6 +17,11 @@ impl Accounts {
         Accounts { namespace: namespace.to_owned() }
     }
 
+    /// Namespace of the installation.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// User name of a program at the API server.
     pub fn user(&self, program: Program) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, program.account())

@@ -6,7 +6,7 @@ use api::kubevirt::served::Unserved;
 use cluster_model::components::PLACED;
 use cluster_model::conditions::{self, stamp};
 use cluster_model::objects::names::fnv;
-use cluster_model::objects::{Component, StoredObject as _, World};
+use cluster_model::objects::{Component, Plain, World};
 use cluster_model::versions::IMAGES;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,9 +20,16 @@ const NAMED: usize = 20;
 /// A condition: type, status, reason and message.
 pub(crate) type ConditionRow<'a> = (&'static str, &'static str, &'static str, &'a str);
 
-/// A KubeVirt object stays: the installation is wanted.
+/// The KubeVirt object of this installation, unless it is being deleted: the first one of our namespace. One in another
+/// namespace has no effect.
+pub(crate) fn settings(world: &World) -> Option<&Plain> {
+    let mut own = world.kubevirts.in_namespace(&world.facts.namespace);
+    own.find(|object| object.meta.deletion_timestamp.is_none())
+}
+
+/// True if the installation is not being removed.
 pub(crate) fn is_wanted(world: &World) -> bool {
-    world.kubevirts.all().any(|object| object.meta().deletion_timestamp.is_none())
+    settings(world).is_some()
 }
 
 /// The version that the installation is to have: that of the manifests of virt-controller, as they were applied last; ours,

@@ -6,10 +6,11 @@
 //!                               └────────────────────────┴────────────────────────────┘
 //! ```
 //!
-//! One task owns the World. Which key is next, `fair_queue` decides: a client that changes its objects without end does not hold up others. Nothing is
-//! decided before every kind has been listed once, and nothing for an object while a plan of it is being carried out. A plan that
-//! fails is decided anew after a pause that grows. Where the history of the cluster went back, since etcd was restored, the loop ends, and
-//! the program with it ([`History`]): the next one knows nothing of before.
+//! One task owns the World. Which key is next, `fair_queue` decides: a client that changes its objects without end does not hold up
+//! others. Nothing is decided before every kind has been listed once, and nothing for an object while a plan of it is being carried out.
+//! A plan that fails is decided anew after a pause that grows. After the wall clock was set back nothing waits for a time of before.
+//! Where the history of the cluster went back, since etcd was restored, the loop ends, and the program with it ([`History`]): the next one
+//! knows nothing of before.
 
 use crate::data_import_cron::{self, Question};
 use crate::delay_queue::DelayQueue;
@@ -48,6 +49,8 @@ const BEAT: std::time::Duration = std::time::Duration::from_secs(10);
 const AT_ONCE: usize = 16;
 /// Capacity of the channel of watch events.
 const WAITING: usize = 1024;
+/// Longest time by which the clock is set back unnoticed: time servers correct a clock by parts of a second.
+const SET_BACK: SignedDuration = SignedDuration::from_secs(1);
 /// Pauses after failures, in milliseconds: the first and the longest.
 const PAUSE: (i64, i64) = (200, 30_000);
 
@@ -73,6 +76,8 @@ pub(crate) struct ControlLoop {
     /// Objects that were reported as unreadable.
     unread: BTreeSet<Key>,
     times: Times,
+    /// The latest time at which a key was decided on, by a clock that may be set back.
+    latest: Timestamp,
     decided: u64,
     broken: u64,
 }
@@ -358,8 +363,19 @@ impl ControlLoop {
         }
     }
 
+    /// Decides on all delayed keys anew if the clock was set back: their times were set by the clock of before, and may be hours ahead.
+    fn notice_clock(&mut self, now: Timestamp) {
+        if self.latest.duration_since(now) > SET_BACK {
+            self.world.clock_set_back(now);
+            self.dirty.extend(self.delayed.drain());
+            self.latest = now;
+        }
+        self.latest = self.latest.max(now);
+    }
+
     /// Decides on the next key in the queue.
     fn decide_next(&mut self, now: Timestamp) -> Decision {
+        self.notice_clock(now);
         while let Some(key) = self.delayed.pop_due(now) {
             self.dirty.insert(key);
         }

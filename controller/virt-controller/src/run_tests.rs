@@ -203,3 +203,41 @@ fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
     let again = control.world.vmis.get("n", "web").cloned();
     assert!(again.is_some() && control.delayed.times().all(|time| time <= later));
 }
+
+/// By an hour: so long a creation that was refused would not be tried again, and a pod that is over would keep its VMI.
+#[test]
+fn a_clock_that_is_set_back_delays_nothing() {
+    let now = Timestamp::UNIX_EPOCH;
+    let after = |seconds| now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+    for (set_back, is_tried) in [(0, false), (1, false), (3600, true)] {
+        let mut control = ControlLoop::new(ClusterFacts {
+            image_volumes: true,
+            namespace: "kubevirt".into(),
+            ..ClusterFacts::default()
+        });
+        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
+        control.world.put(Kind::KubeVirt, settings, now);
+        let mut object = crate::sim::vmi("web");
+        object["metadata"]["uid"] = json!("1");
+        control.handle_watch(WatchMessage::Changed(Kind::VirtualMachineInstance, object), after(3600));
+        let (key, _) = control.next(after(3600)).expect("a plan");
+        let failed = || {
+            let error = Error::new(ErrorKind::Refused, "exceeded quota");
+            PlanResult { failed: Some((Some(Attempt::Make(Kind::Pod)), error)), ..PlanResult::default() }
+        };
+        control.finish_plan(key.clone(), failed(), after(3600));
+        let (_, plan) = control.next(after(3600)).expect("a plan that says so");
+        assert!(plan.steps.iter().all(|step| !matches!(step, Step::Create { .. })), "{plan:?}");
+        control.finish_plan(key.clone(), PlanResult::default(), after(3600));
+        while control.next(after(3600)).is_some() {
+            control.world.busy.clear();
+        }
+        let pod = ("n".to_owned(), "pod".to_owned());
+        control.world.over.insert(pod.clone(), ("2".to_owned(), after(3600)));
+        let present = after(3600 - set_back);
+        let plan = control.next(present).map(|(_, plan)| plan);
+        let creates = |plan: &Plan| plan.steps.iter().any(|step| matches!(step, Step::Create { .. }));
+        assert_eq!(plan.as_ref().is_some_and(creates), is_tried, "{set_back}: {plan:?}");
+        assert_eq!(control.world.over[&pod].1 <= present, is_tried || set_back == 0, "{set_back}");
+    }
+}

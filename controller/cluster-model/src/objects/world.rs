@@ -372,6 +372,19 @@ impl World {
         self.over.get(&at).filter(|(of, _)| Some(of) == pod.meta.uid.as_ref()).map(|(_, since)| *since)
     }
 
+    /// Sets times that this process has recorded, and that are in the future since the clock was set back, to the present. What is
+    /// waited for from such a time on would last longer by as much.
+    pub fn clock_set_back(&mut self, now: Timestamp) {
+        let seen = self.over.values_mut().chain(self.silent.values_mut()).map(|(_, since)| since);
+        let still = self.still.values_mut().map(|(.., since)| since);
+        let heard = self.heard.values_mut().map(|(_, since)| since);
+        let polls = self.polls.values_mut().map(|(_, polled)| &mut polled.at);
+        let failures = self.failures.values_mut().map(|failure| &mut failure.retry);
+        for time in seen.chain(still).chain(heard).chain(polls).chain(failures) {
+            *time = now.min(*time);
+        }
+    }
+
     /// The ending of a VMI, as the launcher of its guest left it.
     pub fn ending(&self, vmi: &VirtualMachineInstance) -> Option<&Ending> {
         let at = (vmi.metadata.namespace.clone()?, vmi.metadata.name.clone()?);

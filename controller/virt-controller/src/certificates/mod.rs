@@ -52,9 +52,10 @@ pub(crate) fn config_for_tests(world: &World, plan: &mut Plan) {
     config::decide(world, "", plan);
 }
 
+use crate::installation;
 use chain::{KUBEVIRT, Leaf};
 use cluster_model::issue::Usage;
-use cluster_model::objects::{Certificate, Secret, StoredObject as _, World};
+use cluster_model::objects::{Certificate, Secret, World};
 use cluster_model::plan::Plan;
 use cluster_model::servers::{API, MEASURES, SERVERS, Server};
 use jiff::{SignedDuration, Timestamp};
@@ -66,8 +67,7 @@ const BEHIND: SignedDuration = SignedDuration::from_mins(5);
 /// Plan for all certificates, webhooks and APIServices.
 pub(crate) fn decide(world: &World, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let Some(settings) = world.kubevirts.all().find(|object| object.meta().deletion_timestamp.is_none())
-    else {
+    let Some(settings) = installation::settings(world) else {
         webhooks::take_away(world, &mut plan);
         return plan;
     };

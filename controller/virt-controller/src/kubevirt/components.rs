@@ -29,7 +29,7 @@
 //! **Caveats.** The components are changed at once, each pod by pod (or as a patch of its `strategy` says).
 //! Pods that find no node, or do not get ready, stay beside those of before.
 
-use crate::installation::ConditionRow;
+use crate::installation::{self, ConditionRow};
 use api::kubevirt::flags::{self, FLAGS};
 use api::kubevirt::{ComponentFlags, ComponentPatch, PATCHED};
 use api::wire;
@@ -38,7 +38,7 @@ use cluster_model::components::{
     KEPT, NOTES, PLACED, PRISTINE, REPLICAS, WRITTEN, customizable_fields, differs, is_shared, keeps_a_pod,
     pruned, set, without_customizable_fields,
 };
-use cluster_model::objects::{Component, Key, Kind, Plain, StoredObject as _, World, names};
+use cluster_model::objects::{Component, Key, Kind, World, names};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -112,9 +112,7 @@ pub(super) fn condition<'a>(problem: Option<&'a (&'static str, String)>) -> Cond
 
 /// The KubeVirt object of this installation, unless it is being deleted.
 fn settings(world: &World) -> Option<&Value> {
-    let mut all = world.kubevirts.all().filter(|object| object.meta().deletion_timestamp.is_none());
-    let is_ours = |object: &&Plain| object.meta().namespace.as_deref() == Some(&world.facts.namespace);
-    all.find(is_ours).map(|object| &object.object)
+    installation::settings(world).map(|object| &object.object)
 }
 
 fn find<'w>(world: &'w World, kind: Kind, name: &str) -> Option<&'w Component> {

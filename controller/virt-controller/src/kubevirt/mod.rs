@@ -5,13 +5,16 @@
 //!                                                └────┬────────┘
 //!                                             deleted ▼
 //!   VMs go (or delay the removal) ─► webhooks, APIServices go ─► the removal is recorded ─► our finalizer goes            removal
+//!
+//!  another object ─ said to have no effect ─ deleted ─► our finalizer goes                                               unwanted
 //! ```
 //!
 //! **Flow.** A missing KubeVirt object, `kubevirt`, is created in our namespace ([`create_if_missing`]): the
 //! manifests contain none.
 //! **Guarantees.** No part of the installation that a VM needs is removed before the last VM. An object that
 //! was removed is not created again: that would undo a user's decision, and block the deletion of its
-//! definition.
+//! definition. Only the object whose settings hold is the installation's: the first one of our namespace. Any other has no effect,
+//! and its deletion removes nothing ([`unwanted`]).
 //! The observed version and generation are those for which every component is ready ([`status`]). The object
 //! sets the placement, replicas and patches of components ([`components`]). VMIs of an older version are
 //! counted, and evicted if its strategy says so ([`workloads`]). A field that is set and has no effect is
@@ -29,6 +32,7 @@ mod removal;
 mod status;
 #[cfg(test)]
 mod tests;
+mod unwanted;
 #[cfg(test)]
 mod upgrade_tests;
 mod workloads;
@@ -51,11 +55,11 @@ const DEPLOYMENTS: [&str; 2] = ["virt-controller", "virt-api"];
 /// The same of those that run on each node.
 const DAEMONS: [&str; 1] = ["virt-handler"];
 
-/// Creates the KubeVirt object, unless one exists or was removed.
+/// Creates the KubeVirt object, unless our namespace has one or it was removed.
 pub(crate) fn create_if_missing(world: &World) -> Plan {
     let mut plan = Plan::default();
-    if world.kubevirts.all().next().is_none() && removal::note(world).is_none() {
-        let namespace = world.facts.namespace.clone();
+    let namespace = world.facts.namespace.clone();
+    if world.kubevirts.in_namespace(&namespace).next().is_none() && removal::note(world).is_none() {
         let object = json!({
             "apiVersion": Kind::KubeVirt.api_version(),
             "kind": Kind::KubeVirt.name(),
@@ -74,6 +78,9 @@ pub(crate) fn create_if_missing(world: &World) -> Plan {
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(settings) = world.kubevirts.get(namespace, name) else { return create_if_missing(world) };
+    if unwanted::is_unwanted(world, settings) {
+        return unwanted::decide(world, settings, now).and(create_if_missing(world));
+    }
     if settings.meta().deletion_timestamp.is_some() {
         return removal::decide(world, settings, now);
     }

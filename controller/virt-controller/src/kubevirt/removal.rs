@@ -18,7 +18,7 @@ use cluster_model::issue::LABEL;
 use cluster_model::objects::{Key, Kind, Plain, REMOVED, StoredObject as _, World, key, owner};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Our finalizer on the KubeVirt object.
 pub(super) const FINALIZER: &str = "foregroundDeleteKubeVirt";
@@ -32,7 +32,7 @@ pub(super) fn note(world: &World) -> Option<&Plain> {
     world.config_maps.get(&world.facts.namespace, REMOVED)
 }
 
-/// Plan for a KubeVirt object that is being deleted.
+/// Plan for the KubeVirt object of the installation while it is being deleted.
 pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let meta = settings.meta();
@@ -58,9 +58,7 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
             });
             plan.create(Key::new(Kind::ConfigMap, namespace, REMOVED), object);
         }
-        let others: Vec<&String> =
-            meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
-        next["metadata"]["finalizers"] = json!(others);
+        release(settings, &mut next);
         plan.update(Kind::KubeVirt, meta, &settings.object, &next, true);
         return plan;
     }
@@ -102,6 +100,13 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
         }
     }
     plan
+}
+
+/// Removes our finalizer from a KubeVirt object.
+pub(super) fn release(settings: &Plain, next: &mut Value) {
+    let others: Vec<&String> =
+        settings.meta().finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+    next["metadata"]["finalizers"] = json!(others);
 }
 
 /// Objects that would not be managed any more. Objects that create others come first.

@@ -1,5 +1,7 @@
 //! The installation from its first object to its end, as stories.
 
+mod unwanted;
+
 use crate::sim::{Sim, door, vm, vmi};
 use cluster_client::error::ErrorKind;
 use cluster_model::objects::{Attempt, Failure, Key, Kind, REMOVED};
@@ -131,23 +133,22 @@ fn settings_of_an_older_guide_are_taken_and_the_object_wins() {
     let (mut sim, key) = begin();
     sim.change(&key, json!({"spec": {"configuration": {"cpuModel": "host-passthrough"}}}));
     let data = json!({
-        "debug.useEmulation": "true", "feature-gates": "DataVolumes,LiveMigration,HostDisk",
+        "debug.useEmulation": "true", "feature-gates": "DataVolumes,Snapshot,HostDisk",
         "default-cpu-model": "Haswell", "migrations": "parallelMigrationsPerCluster: 5", "memory-overcommit": "much",
     });
     let map = older_guide(&mut sim, &data);
     sim.settle();
     let configuration = sim.get(&key)["spec"]["configuration"].clone();
-    let developer =
-        json!({"useEmulation": true, "featureGates": ["DataVolumes", "LiveMigration", "HostDisk"]});
+    let developer = json!({"useEmulation": true, "featureGates": ["DataVolumes", "Snapshot", "HostDisk"]});
     assert_eq!(configuration, json!({"cpuModel": "host-passthrough", "developerConfiguration": developer}));
     assert!(sim.world.config().use_emulation, "it has an effect");
     let (status, _, said) = sim.condition(&key, "SettingsServed").unwrap();
     assert_eq!(status, "False");
     for part in [
-        "featureGates: no effect, \"LiveMigration\": VMIs are not live-migrated yet",
+        "featureGates: no effect, \"Snapshot\": VMs have no snapshots yet",
         "ConfigMap kubevirt-config, key default-cpu-model: no effect, the KubeVirt object decides, by \
          spec.configuration.cpuModel",
-        "key migrations: no effect, VMIs are not live-migrated yet; the field of today is spec.configuration.migrations",
+        "key migrations: no effect, it is not read from a ConfigMap; the field of today is spec.configuration.migrations",
         "key memory-overcommit: no effect, \"much\" is not a number",
     ] {
         assert!(said.contains(part), "{said}");
@@ -166,7 +167,7 @@ fn settings_of_an_older_guide_are_taken_and_the_object_wins() {
     sim.delete(&map);
     sim.settle();
     let developer = &sim.get(&key)["spec"]["configuration"]["developerConfiguration"];
-    assert_eq!(developer["featureGates"], json!(["DataVolumes", "LiveMigration", "HostDisk"]));
+    assert_eq!(developer["featureGates"], json!(["DataVolumes", "Snapshot", "HostDisk"]));
     let (_, _, said) = sim.condition(&key, "SettingsServed").unwrap();
     assert!(!said.contains("kubevirt-config") && events(&sim) == 1, "{said}");
 }

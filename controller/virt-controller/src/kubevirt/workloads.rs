@@ -199,4 +199,14 @@ mod tests {
         sim.settle();
         assert_eq!((evicted(&sim), count(&sim, &key)), (0, json!(0)));
     }
+    /// Of each namespace that has one.
+    #[test]
+    fn nothing_is_evicted_where_another_kubevirt_object_says_so() {
+        let (mut sim, _) = upgraded(2, &json!({}));
+        let strategy = json!({"workloadUpdateMethods": ["Evict"]});
+        let meta = json!({"namespace": "other", "name": "kubevirt"});
+        sim.put(Kind::KubeVirt, json!({"metadata": meta, "spec": {"workloadUpdateStrategy": strategy}}));
+        sim.settle();
+        assert_eq!(evicted(&sim), 0);
+    }
 }

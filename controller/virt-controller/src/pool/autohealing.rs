@@ -10,6 +10,8 @@
 //! ready since yesterday. Only the time in which this process has seen the failure counts. The annotation makes
 //! the wait longer, never shorter: a wall clock may jump, and no controller may have run since it was written.
 //!
+//! A VM that is halted does not count as failing, whatever failed before: nothing is started that could fail, and its disks are kept.
+//!
 //! A VM that finds no node does not count as failing: its node is full or gone, another VM would find none
 //! either, and its disks would be lost. If many fail, the VMs are seldom the cause. So a replacement has to
 //! be ready, or to have had its time, before the next VM is replaced.
@@ -17,7 +19,7 @@
 use super::AT_ONCE;
 use crate::vm::observed;
 use api::pool::{Autohealing, FAILING, FAILING_SINCE, FAILURES};
-use api::vm::{PrintableStatus, VirtualMachine};
+use api::vm::{PrintableStatus, RunStrategy, VirtualMachine};
 use api::wire::Wire;
 use cluster_model::objects::{Key, Kind, World, owner};
 use cluster_model::plan::Plan;
@@ -119,23 +121,31 @@ fn is_suspect(world: &World, vm: &VirtualMachine) -> bool {
 
 /// True if its starts failed so often in succession that it is replaced at once.
 fn has_failed(vm: &VirtualMachine, healing: &Autohealing) -> bool {
+    if is_halted(vm) {
+        return false;
+    }
     let most = healing.start_up_failure_threshold.unwrap_or(FAILURES);
     let failure = vm.status.as_ref().and_then(|status| status.start_failure.as_ref());
     failure.and_then(|failure| failure.consecutive_fail_count).is_some_and(|failures| failures >= most)
 }
 
+fn is_halted(vm: &VirtualMachine) -> bool {
+    vm.run_strategy() == RunStrategy::Halted
+}
+
 fn is_failing(vm: &VirtualMachine) -> bool {
     let word = vm.status.as_ref().and_then(|status| status.printable_status.as_ref());
-    matches!(
-        word,
-        Some(
-            PrintableStatus::CrashLoopBackOff
-                | PrintableStatus::DataVolumeError
-                | PrintableStatus::ErrorPvcNotFound
-                | PrintableStatus::ErrImagePull
-                | PrintableStatus::ImagePullBackOff
+    !is_halted(vm)
+        && matches!(
+            word,
+            Some(
+                PrintableStatus::CrashLoopBackOff
+                    | PrintableStatus::DataVolumeError
+                    | PrintableStatus::ErrorPvcNotFound
+                    | PrintableStatus::ErrImagePull
+                    | PrintableStatus::ImagePullBackOff
+            )
         )
-    )
 }
 
 /// Time at which a VM that fails since `began` is replaced.

@@ -23,6 +23,7 @@
 //! ControllerRevisions are for people: no decision reads them. One whose deletion fails stays until the pool goes.
 
 mod autohealing;
+mod hardware;
 mod metadata;
 mod selection;
 mod template;

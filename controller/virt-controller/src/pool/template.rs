@@ -1,5 +1,6 @@
 //! The template of a pool, and the VMs that are created from it.
 
+use super::hardware;
 use super::metadata::{self, SUMS};
 use crate::sum_rule::SumRule;
 use api::meta::{LocalReference, ObjectMeta};
@@ -9,7 +10,7 @@ use api::vmi::Volume;
 use api::wire::{self, Wire};
 use cluster_model::metadata::{FENCING, SCALE_IN};
 use cluster_model::objects::names::{self, fnv};
-use cluster_model::objects::{Key, Kind, owner};
+use cluster_model::objects::{Key, Kind, World, owner};
 use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,8 @@ pub(super) struct Sums {
     pub(super) vmi: String,
     /// Checksum of the DataVolume templates.
     pub(super) disks: String,
+    /// Checksum of the run strategy. `None` in the annotation of a VM that an earlier version wrote.
+    pub(super) strategy: Option<String>,
 }
 
 impl Sums {
@@ -41,11 +44,15 @@ impl Sums {
     pub(super) fn from_vm(vm: &VirtualMachine) -> Option<Sums> {
         let noted = RULE.read(vm.metadata.annotations.get(SUMS)?)?;
         let mut parts = noted.split('.').map(str::to_owned);
-        Some(Sums { all: parts.next()?, vmi: parts.next()?, disks: parts.next()? })
+        let (all, vmi, disks) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(Sums { all, vmi, disks, strategy: parts.next() })
     }
 
+    /// Text of the annotation. Earlier versions read its first three parts.
     fn text(&self) -> String {
-        RULE.note(&format!("{}.{}.{}", self.all, self.vmi, self.disks))
+        let strategy = self.strategy.iter().map(String::as_str);
+        let parts: Vec<&str> = [&*self.all, &self.vmi, &self.disks].into_iter().chain(strategy).collect();
+        RULE.note(&parts.join("."))
     }
 }
 
@@ -59,10 +66,13 @@ impl Template {
         let sum = |parts: Value| format!("{:016x}", fnv(&parts.to_string()));
         let written = made.write();
         let spec = &written["spec"];
+        // From whichever of its two fields is set.
+        let strategy = VirtualMachine { spec: made.spec.clone(), ..VirtualMachine::default() }.run_strategy();
         let sums = Sums {
             all: sum(json!([written, names.write()])),
             vmi: sum(json!([spec["template"], spec["instancetype"], spec["preference"], names.write()])),
             disks: sum(spec["dataVolumeTemplates"].clone()),
+            strategy: Some(sum(json!(strategy.to_string()))),
         };
         Template { pool: pool.clone(), made, names, sums }
     }
@@ -155,21 +165,45 @@ impl Template {
         vm
     }
 
-    /// A VM whose state of the template is not known, noted as one of this template.
+    /// True if a VM has no sums of this template, and is not to be changed: its state of the template is not known, or it has this
+    /// state of the template and an earlier version wrote its sums.
+    pub(super) fn lacks_checksums(&self, vm: &VirtualMachine) -> bool {
+        Sums::from_vm(vm).is_none_or(|sums| sums.all == self.sums.all && sums.strategy.is_none())
+    }
+
+    /// Such a VM, noted as one of this template.
     pub(super) fn with_checksums(&self, vm: &VirtualMachine) -> VirtualMachine {
         let mut next = vm.clone();
-        next.metadata.annotations.insert(SUMS.to_owned(), self.sums.text());
+        next.metadata.annotations.insert(SUMS.to_owned(), self.sums_of(Sums::from_vm(vm)).text());
         next
     }
 
+    /// Sums of a VM that is written. The VM keeps its disks until it is created again.
+    fn sums_of(&self, was: Option<Sums>) -> Sums {
+        let disks = was.map_or_else(|| self.sums.disks.clone(), |was| was.disks);
+        Sums { disks, ..self.sums.clone() }
+    }
+
     /// Desired state of a VM. Fields that the template has not changed keep the values that were completed
-    /// when the VM was written.
-    pub(super) fn updated(&self, vm: &VirtualMachine, number: usize, revision: &str) -> VirtualMachine {
+    /// when the VM was written. The run strategy stays unless the template is known to have changed it: a user starts and stops VMs
+    /// one by one.
+    pub(super) fn updated(
+        &self,
+        world: &World,
+        vm: &VirtualMachine,
+        number: usize,
+        revision: &str,
+    ) -> VirtualMachine {
         let made = self.vm(number, revision);
         let was = Sums::from_vm(vm);
         let mut next = vm.clone();
         metadata::update(&mut next.metadata, made.metadata);
         next.spec = made.spec;
+        let strategy = was.as_ref().and_then(|was| was.strategy.as_ref());
+        if strategy.is_none_or(|strategy| Some(strategy) == self.sums.strategy.as_ref()) {
+            next.spec.run_strategy.clone_from(&vm.spec.run_strategy);
+            next.spec.running = vm.spec.running;
+        }
         if was.as_ref().is_some_and(|was| was.vmi == self.sums.vmi) {
             next.spec.template.clone_from(&vm.spec.template);
             next.spec.instancetype.clone_from(&vm.spec.instancetype);
@@ -178,24 +212,14 @@ impl Template {
                 let labels = &mut template.metadata.get_or_insert_default().labels;
                 labels.insert(REVISION.to_owned(), revision.to_owned());
             }
-        } else if let (Some(old), Some(new)) = (&vm.spec.template, &mut next.spec.template)
-            && let Some(known) = &old.spec.domain.firmware
-        {
-            // The guest knows its computer by them.
-            let firmware = new.spec.domain.firmware.get_or_insert_default();
-            for (new, old) in [(&mut firmware.uuid, &known.uuid), (&mut firmware.serial, &known.serial)] {
-                if old.as_deref().is_some_and(|old| !old.is_empty()) {
-                    new.clone_from(old);
-                }
-            }
+        } else {
+            hardware::complete(world, vm, &mut next);
         }
         if let Some(was) = was {
             if was.disks == self.sums.disks {
                 next.spec.data_volume_templates.clone_from(&vm.spec.data_volume_templates);
             }
-            // The VM keeps its disks until it is created again.
-            let sums = Sums { disks: was.disks, ..self.sums.clone() };
-            next.metadata.annotations.insert(SUMS.to_owned(), sums.text());
+            next.metadata.annotations.insert(SUMS.to_owned(), self.sums_of(Some(was)).text());
         }
         next
     }

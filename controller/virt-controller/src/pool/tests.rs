@@ -9,6 +9,7 @@ mod kept;
 mod leader;
 mod scale_in;
 mod sums;
+mod template;
 
 use super::metadata::{KEYS, SUMS};
 use super::template::Template;
@@ -594,5 +595,5 @@ fn what_fails_everywhere_takes_the_disks_of_one_vm_after_the_other() {
 fn the_sums_of_a_vm_are_those_of_its_template() {
     let (sim, _) = begin(1, "Halted", json!({}));
     let said = sim.get(&vm_key(0))["metadata"]["annotations"][SUMS].as_str().unwrap().to_owned();
-    assert_eq!(said.split('.').map(str::len).collect::<Vec<_>>(), [16, 16, 16]);
+    assert_eq!(said.split('.').map(str::len).collect::<Vec<_>>(), [16, 16, 16, 16]);
 }

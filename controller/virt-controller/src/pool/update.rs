@@ -55,7 +55,7 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
             break;
         }
         let Some(number) = pool.template.number(vm) else { continue };
-        if Sums::from_vm(vm).is_none() {
+        if pool.template.lacks_checksums(vm) {
             let next = pool.template.with_checksums(vm);
             done.plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
             done.changed += 1;
@@ -71,7 +71,7 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
             continue;
         }
         if outdated(vm) {
-            let next = pool.template.updated(vm, number, &current);
+            let next = pool.template.updated(world, vm, number, &current);
             done.plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
             done.record_event(pool, "SuccessfulUpdate", format!("Updated VM {}", name(vm)));
             done.uncount_revision(vm);

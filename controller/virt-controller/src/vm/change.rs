@@ -1,4 +1,4 @@
-//! Requests to start and stop, and when they are done.
+//! Requests to start and stop, when they are done, and when they do not count any more.
 
 use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
@@ -19,6 +19,27 @@ pub(super) fn is_stop_requested(vm: &VirtualMachine, vmi: &VirtualMachineInstanc
 
 fn is_meant(request: &StateChangeRequest, vmi: &VirtualMachineInstance) -> bool {
     request.uid.as_deref().is_none_or(|uid| uid.is_empty() || vmi.metadata.uid.as_deref() == Some(uid))
+}
+
+/// True if the request is to start the VM with its vCPUs stopped.
+pub(super) fn is_paused(request: &StateChangeRequest) -> bool {
+    request.data.get("paused").is_some_and(|paused| paused == "true")
+}
+
+/// Removes from a halted VM what was meant for its run strategy before: failed starts, and requests to start. Of a VM that is halted
+/// virt-api requests a start only with its vCPUs stopped; any other start sets the run strategy. Under `Always` and `Once` it requests
+/// no such start, so one that is found then is of the halted VM.
+pub(super) fn forget_if_halted(vm: &mut VirtualMachine, strategy: &RunStrategy) {
+    let Some(status) = vm.status.as_mut().filter(|_| *strategy == RunStrategy::Halted) else { return };
+    status.start_failure = None;
+    let had_requests = match &status.run_strategy {
+        Some(last) => matches!(last, RunStrategy::Manual | RunStrategy::RerunOnFailure),
+        // A VM with `RerunOnFailure` that has had no VMI, or one that virt-controller has not seen yet.
+        None => status.printable_status.is_some(),
+    };
+    status
+        .state_change_requests
+        .retain(|request| request.action != StateChange::Start || is_paused(request) && !had_requests);
 }
 
 /// Removes requests that are done, and records those that must not be lost.

@@ -10,7 +10,8 @@
 //! **Flow.** The VM is completed (finalizer, firmware uuid), its instance type and preference are found (sizes), its
 //! DataVolumes are made, its run strategy says what becomes of the VMI, and its status says what is seen.
 //! **Guarantees.** The VMI has the VM's name, so there is never more than one. A VMI is deleted by its
-//! uid. A request is taken off the list only when what it asks for is seen to be done.
+//! uid. A request is taken off the list only when what it asks for is seen to be done, or when the VM is halted: it does not start for
+//! what was asked before.
 //! **Assumptions.** Only the API server of KubeVirt writes change requests.
 //! **Caveats.** `status.runStrategy` says under which strategy a VMI was last seen: by it `Once` and
 //! `RerunOnFailure` know their first start. A VMI that comes and goes unseen would be started again. A plan that
@@ -73,6 +74,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let sizes = sizes::resolve(world, &mut next, vmi.is_some(), now);
         let strategy = vm.run_strategy();
         failure::count(&mut next, vmi, now);
+        change::forget_if_halted(&mut next, &strategy);
         let disks = disks::find(world, vm);
         let act = strategy::decide(&next, &strategy, vmi, now);
         // Another owner's VMI has the name.

@@ -13,6 +13,7 @@ pub(crate) fn observed(world: &World, vm: &VirtualMachine, now: Timestamp) -> Vi
     let mut next = vm.clone();
     let strategy = vm.run_strategy();
     failure::count(&mut next, vmi.as_ref(), now);
+    change::forget_if_halted(&mut next, &strategy);
     change::remove_done(&mut next, &strategy, vmi.as_ref());
     status::write(&mut next, &strategy, vmi.as_ref(), &disks::find(world, vm), None, now);
     next

@@ -5,7 +5,7 @@
 //! Always          make                     delete, make    delete, make*     delete         –
 //! RerunOnFailure  make at first, if asked  leave           delete, make*     delete         make
 //! Manual          if asked                 leave           leave             delete         make
-//! Halted          –                        delete          delete            delete         becomes Always
+//! Halted          –                        delete          delete            delete         becomes Always, if paused
 //! Once            make at first            leave           leave             delete         –
 //!                                                                            * later each time, while starts fail
 //! ```
@@ -39,8 +39,7 @@ pub(super) fn decide(
 ) -> Act {
     let first = vm.status.as_ref().and_then(|status| status.run_strategy.as_ref()) != Some(strategy);
     let asked = change::next_request(vm, &StateChange::Start);
-    let paused =
-        asked.is_some_and(|request| request.data.get("paused").is_some_and(|paused| paused == "true"));
+    let paused = asked.is_some_and(change::is_paused);
     let start = || match super::failure::wait_until(vm, now).filter(|&until| until > now) {
         Some(until) => Act::Wait { until },
         None => Act::Start { paused },

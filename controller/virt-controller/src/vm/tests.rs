@@ -4,6 +4,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod foreign_disks;
+mod halted;
 mod kept;
 
 use crate::sim::{Sim, blank, replica_set, vm, vm_with_disk};

@@ -1,4 +1,5 @@
-//! KubeVirt: the settings of the installation. There is one object; it is stored whole.
+//! KubeVirt: the settings of the installation. There is one object; it is stored whole. One in another namespace has no effect, and its
+//! conditions say so.
 
 use super::secret::certificates;
 use super::storage_profile;
@@ -28,7 +29,8 @@ pub(crate) const ABOUT: About = About {
     touches: |world, key| {
         let waiting =
             world.indexed_by(&IndexKey::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
-        let first = [key.clone(), certificates(world)].into_iter();
+        // Whether an object has an effect depends on the others.
+        let first = [key.clone(), certificates(world)].into_iter().chain(all(world));
         let more = super::cdi::all(world).into_iter().chain(storage_profile::all(world));
         let more = more.chain(super::workload::all(world));
         first.chain(waiting.cloned()).chain(more).chain(expanded(world)).collect()
@@ -43,28 +45,31 @@ pub(crate) const ABOUT: About = About {
 fn expanded(world: &World) -> Vec<Key> {
     let policy =
         |object: &Plain| object.object["spec"]["configuration"]["instancetype"]["referencePolicy"].clone();
-    if !world.kubevirts.all().any(|object| policy(object) == ReferencePolicy::ExpandAll.as_str()) {
+    if !own(world).any(|object| policy(object) == ReferencePolicy::ExpandAll.as_str()) {
         return Vec::new();
     }
     let named = world.vms.all().filter(|vm| vm.spec.instancetype.is_some() || vm.spec.preference.is_some());
     named.map(|vm| key(Kind::VirtualMachine, &vm.metadata)).collect()
 }
 
-/// The keys of all KubeVirt objects, or of the one to create.
+/// The KubeVirt objects in the namespace of the installation. The first one is its own.
+fn own(world: &World) -> impl Iterator<Item = &Plain> {
+    world.kubevirts.in_namespace(&world.facts.namespace)
+}
+
+/// The keys of all KubeVirt objects, and of the one to create.
 pub(super) fn all(world: &World) -> Vec<Key> {
-    let all: Vec<Key> = world.kubevirts.all().map(|object| key(Kind::KubeVirt, object.meta())).collect();
-    match all.is_empty() {
-        true => (ABOUT.listed)(world),
-        false => all,
-    }
+    let all = world.kubevirts.all().map(|object| key(Kind::KubeVirt, object.meta()));
+    let missing = if own(world).next().is_none() { (ABOUT.listed)(world) } else { Vec::new() };
+    all.chain(missing).collect()
 }
 
 /// Decisions that depend on the remaining VMs, VMIs and replica sets while the installation is removed: the
 /// webhooks are deleted after the last one, and the rest after that.
 pub(super) fn removed_with(world: &World) -> Vec<Key> {
     let is_going = |object: &&Plain| object.meta().deletion_timestamp.is_some();
-    let stays = world.kubevirts.all().any(|object| !is_going(&object));
+    let stays = own(world).any(|object| !is_going(&object));
     let webhooks = (!stays).then(|| certificates(world));
-    let going = world.kubevirts.all().filter(is_going).map(|object| key(Kind::KubeVirt, object.meta()));
+    let going = own(world).filter(is_going).map(|object| key(Kind::KubeVirt, object.meta()));
     webhooks.into_iter().chain(going).collect()
 }

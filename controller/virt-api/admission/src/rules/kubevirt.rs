@@ -15,6 +15,7 @@ const BINDINGS: [&str; 2] = ["bridge", "masquerade"];
 /// Validates the KubeVirt object.
 pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
+    let home = context.accounts.namespace();
     if request.is_leaving() || update && request.old["spec"] == request.object["spec"] {
         return AdmissionResponse::yes();
     }
@@ -22,8 +23,14 @@ pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionRes
     let object = wire::read_in_part::<KubeVirt>(request.object.clone(), &mut faults);
     let Some(object) = object.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let own = (text(&object.metadata.namespace), text(&object.metadata.name));
-    if let Some((namespace, name)) = context.installations.iter().find(|other| !update && **other != own) {
+    let own = (request.namespace.clone(), text(&object.metadata.name));
+    // One in another namespace is in use nowhere, and is no reason against that of the installation.
+    let is_other = |other: &&(String, String)| other.0 == home && **other != own;
+    if !update && own.0 != home {
+        let message = format!("virt-controller reads the KubeVirt object of the namespace {home} alone");
+        let fault = Fault::new("metadata.namespace", Reason::Invalid, message);
+        faults.push(fault.hint(format!("create it in the namespace {home}")));
+    } else if let Some((namespace, name)) = context.installations.iter().find(is_other).filter(|_| !update) {
         let message = format!("KubeVirt is already created: {namespace}/{name}; a cluster has one");
         faults.push(Fault::new("metadata.name", Reason::Duplicate, message));
     }
@@ -47,13 +54,20 @@ pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionRes
     let mut warnings: Vec<String> = unserved(&request.object).iter().map(ToString::to_string).collect();
     warnings.extend(object.spec.configuration.as_ref().map(settings::notes).unwrap_or_default());
     warnings.extend(unknown::warnings(&object));
+    if own.0 != home {
+        warnings.insert(
+            0,
+            format!("this object has no effect: virt-controller reads that of the namespace {home} alone"),
+        );
+    }
     AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
 /// Validates the deletion of the installation.
 pub(super) fn deletion(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let Some(kind) = context.left else { return AdmissionResponse::yes() };
-    if !blocks(request) {
+    // The end of an object in another namespace is not the end of the installation.
+    if !blocks(request) || request.namespace != context.accounts.namespace() {
         return AdmissionResponse::yes();
     }
     stays(&format!(

@@ -1,7 +1,7 @@
 //! VMs that autohealing keeps: one that it replaces loses its disks.
 
 use super::*;
-use crate::sim::door;
+use crate::sim::{door, vm_with_disk};
 
 const MINUTES: SignedDuration = SignedDuration::from_mins(10);
 
@@ -175,5 +175,61 @@ fn a_vm_whose_pvc_appeared_is_kept_while_the_watch_of_pvcs_is_silent() {
         }
         let done = door::carry_out(&mut sim, plan);
         assert_eq!((done.failed.is_some(), crate::sim::is_going(sim.get(&vm_key(0)))), (appears, !appears));
+    }
+}
+
+/// A replacement would delete the disks of a VM that its user has halted.
+#[test]
+fn a_halted_vm_is_kept_whatever_failed_before() {
+    let failed = json!({"startFailure": {"consecutiveFailCount": 3, "lastFailedVMIUID": "u"}});
+    for is_read in [false, true] {
+        let (mut sim, pool) = begin(1, "Halted", json!({}));
+        sim.change(&vm_key(0), json!({"status": failed}));
+        if is_read {
+            sim.settle();
+        }
+        sim.change(&pool, json!({"spec": {"autohealing": {}}}));
+        assert!(!deletes(&sim, &pool));
+    }
+}
+
+/// Its user halts it while its image is not found. The VMI stays until its node says that it has ended.
+#[test]
+fn a_vm_that_fails_is_kept_from_the_moment_it_is_halted() {
+    let (mut sim, pool) = begin_healing();
+    fails_to_start(&mut sim, 0, "ImagePullBackOff");
+    sim.settle();
+    sees(&mut sim, 10 * 60);
+    sim.settle();
+    sim.change(&vm_key(0), json!({"spec": {"runStrategy": "Halted"}}));
+    sim.advance(10 * 60);
+    assert!(!deletes(&sim, &pool));
+    sees(&mut sim, 10 * 60);
+    assert!(!deletes(&sim, &pool));
+    let plan = crate::decide(&sim.world, &pool, sim.now);
+    sim.apply(plan);
+    assert_eq!(sim.get(&vm_key(0))["metadata"]["annotations"][api::pool::FAILING_SINCE], Value::Null);
+}
+
+/// The failure of one disk is not a reason to delete the others of a VM that is not to run.
+#[test]
+fn a_halted_vm_is_kept_whatever_its_disks_do() {
+    for (strategy, is_deleted) in [("Halted", false), ("Always", true)] {
+        let template = json!({"spec": vm_with_disk("web", strategy, blank())["spec"]});
+        let (mut sim, pool) =
+            begin(1, strategy, json!({"autohealing": {}, "virtualMachineTemplate": template}));
+        let data = Key::new(Kind::DataVolume, "n", "data-0");
+        sim.change(&data, json!({"status": {"phase": "Failed"}}));
+        for _ in 0..2 {
+            sees(&mut sim, 10 * 60);
+            let plan = crate::decide(&sim.world, &pool, sim.now);
+            if !deletes(&sim, &pool) {
+                sim.apply(plan);
+            }
+            sim.advance(10 * 60);
+        }
+        assert_eq!(deletes(&sim, &pool), is_deleted, "{strategy}");
+        let notes = &sim.get(&vm_key(0))["metadata"]["annotations"];
+        assert_eq!(notes[api::pool::FAILING_SINCE].is_string(), is_deleted, "{strategy}");
     }
 }

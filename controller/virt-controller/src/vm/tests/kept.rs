@@ -27,7 +27,7 @@ fn the_older_field_of_a_vm_is_kept_and_gives_way_to_a_strategy() {
         assert_eq!((&spec["running"], &spec["runStrategy"]), (&json!(running), &Value::Null));
         assert_eq!(sim.objects.contains_key(&vmi), running);
         if !running {
-            ask(&mut sim, &vm, json!([{"action": "Start"}]));
+            ask(&mut sim, &vm, json!([{"action": "Start", "data": {"paused": "true"}}]));
             let spec = &sim.get(&vm)["spec"];
             assert_eq!((&spec["running"], &spec["runStrategy"]), (&Value::Null, &json!("Always")));
             assert!(sim.objects.contains_key(&vmi));

@@ -47,7 +47,8 @@ fn judged(manifest: &Manifest) -> Option<String> {
 
 /// Number of webhooks for the creation of these objects, and their refusals.
 pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize, Vec<String>) {
-    for object in &mut objects {
+    // The KubeVirt object has an effect in one namespace alone, which a document has to name.
+    for object in objects.iter_mut().filter(|object| object["kind"] != "KubeVirt") {
         object["metadata"]["namespace"] = "default".into();
     }
     let (sizes, presets) = (sizes(&objects), presets(&objects));
