@@ -3,6 +3,7 @@
 
 mod disk_pressure;
 mod external;
+mod migration;
 
 use crate::{volumes, with_spec};
 use std::process::Stdio;

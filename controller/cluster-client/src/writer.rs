@@ -90,7 +90,7 @@ impl Writer {
 
     /// The first result from the objects of a namespace that a label selector takes, page by page. `unknown`: what
     /// cannot be determined if there are too many.
-    async fn find_in_pages<T>(
+    pub async fn find_in_pages<T>(
         &self,
         (kind, namespace): (Kind, &str),
         selector: &str,

@@ -6,7 +6,9 @@ use api::defaults::{Binding, DefaultsContext};
 use api::kubevirt::{AnnotationPolicy, ReferencePolicy};
 use api::machine::Gates;
 use api::machine::machine_type_map::MachineTypeMap;
-use api::vmi::EvictionStrategy;
+use api::quantity::Quantity;
+use api::vmi::{EvictionStrategy, MigrationConfiguration};
+use api::wire;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -56,6 +58,8 @@ pub struct Config {
     /// Resources of the support containers of a launcher pod, by container type. Types without an entry keep
     /// their defaults.
     pub support: BTreeMap<String, Value>,
+    /// Effective settings of live migrations.
+    pub migrations: MigrationConfiguration,
 }
 
 impl Default for Config {
@@ -133,6 +137,7 @@ impl Config {
                 .filter(|entry| entry["resources"].is_object())
                 .filter_map(|entry| Some((entry["type"].as_str()?.to_owned(), entry["resources"].clone())))
                 .collect(),
+            migrations: migrations(&said["migrations"]),
         }
     }
 
@@ -146,6 +151,27 @@ impl Config {
             eviction_strategy: self.eviction_strategy.clone(),
             ..DefaultsContext::new(uuid)
         }
+    }
+}
+
+/// Settings of live migrations, with upstream's defaults. A field of another form counts as unset.
+fn migrations(said: &Value) -> MigrationConfiguration {
+    let said: MigrationConfiguration = wire::read_in_part(said.clone(), &mut Vec::new()).unwrap_or_default();
+    let post_copy = said.allow_post_copy.unwrap_or(false);
+    MigrationConfiguration {
+        node_drain_taint_key: said.node_drain_taint_key.or_else(|| Some("kubevirt.io/drain".to_owned())),
+        parallel_outbound_migrations_per_node: said.parallel_outbound_migrations_per_node.or(Some(2)),
+        parallel_migrations_per_cluster: said.parallel_migrations_per_cluster.or(Some(5)),
+        allow_auto_converge: said.allow_auto_converge.or(Some(false)),
+        bandwidth_per_migration: said.bandwidth_per_migration.or_else(|| Some(Quantity::of_bytes(0))),
+        completion_timeout_per_gib: said.completion_timeout_per_gib.or(Some(150)),
+        max_downtime_ms: said.max_downtime_ms.or(Some(900)),
+        progress_timeout: said.progress_timeout.or(Some(150)),
+        utility_volumes_timeout: said.utility_volumes_timeout.or(Some(150)),
+        unsafe_migration_override: said.unsafe_migration_override.or(Some(false)),
+        allow_post_copy: Some(post_copy),
+        allow_workload_disruption: said.allow_workload_disruption.or(Some(post_copy)),
+        ..said
     }
 }
 
@@ -171,6 +197,30 @@ mod tests {
         assert_eq!(filled("External"), Some(EvictionStrategy::External));
         assert_eq!(filled("LiveMigrateIfPossible"), Some(EvictionStrategy::LiveMigrateIfPossible));
         assert_eq!(filled("None"), Some(EvictionStrategy::None));
+    }
+
+    #[test]
+    fn settings_of_migrations_have_the_defaults_of_upstream() {
+        let migrations = |said: Value| {
+            let object = json!({"spec": {"configuration": {"migrations": said}}});
+            Config::from_kubevirt(Some(&object)).migrations
+        };
+        let defaults = migrations(Value::Null);
+        assert_eq!(defaults, Config::default().migrations);
+        assert_eq!(
+            (defaults.parallel_migrations_per_cluster, defaults.parallel_outbound_migrations_per_node),
+            (Some(5), Some(2))
+        );
+        assert_eq!(
+            (defaults.allow_post_copy, defaults.allow_workload_disruption),
+            (Some(false), Some(false))
+        );
+        let said = migrations(json!({
+            "allowPostCopy": true, "parallelMigrationsPerCluster": 9, "progressTimeout": "long", "network": "lan",
+        }));
+        assert_eq!(said.allow_workload_disruption, Some(true), "as allowPostCopy");
+        assert_eq!((said.parallel_migrations_per_cluster, said.progress_timeout), (Some(9), Some(150)));
+        assert_eq!(said.network.as_deref(), Some("lan"));
     }
 
     #[test]

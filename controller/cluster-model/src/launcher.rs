@@ -26,6 +26,26 @@ pub const KERNEL: &str = "/var/run/kubevirt-kernel-boot";
 /// Name of the kernel image among the images that are passed to the launcher.
 pub const HELD_KERNEL: &str = "kernel-boot";
 
+/// Paths of the sockets of a migration in its two launcher pods. QEMU uses the same path at both ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MigrationSocketPaths {
+    /// libvirt's own connection: the value of the target's `--receive`.
+    pub libvirt: String,
+    /// The guest's memory.
+    pub memory: String,
+    /// The bytes of copied disks.
+    pub disks: String,
+}
+
+impl MigrationSocketPaths {
+    /// Paths beside the launcher's own socket (`--socket`), by the uid of the VirtualMachineInstanceMigration.
+    pub fn beside(launcher_socket: &str, migration: &str) -> MigrationSocketPaths {
+        let folder = launcher_socket.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let path = |end: &str| format!("{folder}/migration-{migration}-{end}");
+        MigrationSocketPaths { libvirt: path("libvirt"), memory: path("memory"), disks: path("disks") }
+    }
+}
+
 /// Name of a volume's image among the images that are passed to the launcher, by the volume's index in the
 /// spec.
 pub fn held(index: usize) -> String {

@@ -45,6 +45,11 @@ pub const EVACUATION: &str = "evacuationNodeName";
 /// The fields of a VMI's status that virt-api changes.
 pub const VMI_STATUS_FIELDS: [&str; 1] = [EVACUATION];
 
+/// Beginning of the names of migrations that virt-api creates for a user.
+pub const MIGRATION_PREFIX: &str = "kubevirt-migrate-vm-";
+/// The fields of the spec of such a migration.
+pub const MIGRATION_SPEC_FIELDS: [&str; 2] = ["addedNodeSelector", "vmiName"];
+
 /// An entry of the table of subresources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subresource {

@@ -53,6 +53,12 @@ pub enum Question {
     NewVmi,
     /// Validity of a change of a VMI.
     ChangedVmi,
+    /// Label and finalizer of a VirtualMachineInstanceMigration.
+    FillMigration,
+    /// Validity of a new VirtualMachineInstanceMigration.
+    NewMigration,
+    /// Validity of a change of a VirtualMachineInstanceMigration.
+    ChangedMigration,
     /// Validity of a VirtualMachineInstanceReplicaSet.
     ReplicaSet,
     /// Validity of a VirtualMachineInstancePreset.
@@ -121,6 +127,7 @@ const CDI: &str = api::cdi::GROUP;
 const SIZES: &str = api::instancetype::GROUP;
 const VMS: &str = "virtualmachines";
 const VMIS: &str = "virtualmachineinstances";
+const MIGRATIONS: &str = "virtualmachineinstancemigrations";
 const SETS: &str = "virtualmachineinstancereplicasets";
 /// API group of pools.
 const POOLS: &str = api::pool::GROUP;
@@ -193,6 +200,45 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &[VMIS],
         operations: UPDATE,
         unless: &[SkipCondition::Controller, SkipCondition::HandlerAtHome],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::FillMigration,
+        name: "migrations-mutator.kubevirt.io",
+        path: "/migration-mutate-create",
+        mutates: true,
+        writes: false,
+        group: KUBEVIRT,
+        resources: &[MIGRATIONS],
+        operations: CREATE,
+        unless: &[SkipCondition::Api],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::NewMigration,
+        name: "migration-create-validator.kubevirt.io",
+        path: "/migration-validate-create",
+        mutates: false,
+        writes: false,
+        group: KUBEVIRT,
+        resources: &[MIGRATIONS],
+        operations: CREATE,
+        unless: &[],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::ChangedMigration,
+        name: "migration-update-validator.kubevirt.io",
+        path: "/migration-validate-update",
+        mutates: false,
+        writes: false,
+        group: KUBEVIRT,
+        resources: &[MIGRATIONS],
+        operations: UPDATE,
+        unless: &[SkipCondition::Controller, SkipCondition::Leaving],
         strict: true,
         counts: false,
     },

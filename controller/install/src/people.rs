@@ -11,7 +11,7 @@
 use api::cdi::{self, UPLOAD_GROUP};
 use api::crd::{CustomResource, KINDS};
 use api::{instancetype, pool};
-use cluster_model::objects::AUTHORITY;
+use cluster_model::objects::{AUTHORITY, Kind};
 use cluster_model::subresources::{Action, GROUP, Method, SUBRESOURCES, Subresource};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -32,10 +32,10 @@ const ABSENT: &[(&str, &[&str], Absent)] = &[
     ("export.kubevirt.io", &["virtualmachineexports"], Absent::Edited),
     ("clone.kubevirt.io", &["virtualmachineclones"], Absent::Edited),
     ("plugin.kubevirt.io", &["plugins"], Absent::Administered),
-    (KUBEVIRT, &[MIGRATIONS], Absent::Read),
     ("migrations.kubevirt.io", &["migrationpolicies"], Absent::Read),
 ];
-const MIGRATIONS: &str = "virtualmachineinstancemigrations";
+/// Objects that the role `migrate` writes, and the other roles only read.
+const MIGRATIONS: &str = Kind::VirtualMachineInstanceMigration.plural();
 
 /// Rights of a namespace's users on the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +80,11 @@ pub(super) fn objects() -> Vec<Value> {
 /// Rights on all kinds of VMs.
 fn rules(verbs: &[&str]) -> Vec<Value> {
     let kinds = KINDS.iter().filter(|kind| kind.group == KUBEVIRT && kind.kind != "KubeVirt");
-    let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
-    let mut rules = vec![json!({"apiGroups": [KUBEVIRT], "resources": names, "verbs": verbs})];
+    let names: Vec<&str> = kinds.map(|kind| kind.plural).filter(|plural| *plural != MIGRATIONS).collect();
+    let mut rules = vec![
+        json!({"apiGroups": [KUBEVIRT], "resources": names, "verbs": verbs}),
+        json!({"apiGroups": [KUBEVIRT], "resources": [MIGRATIONS], "verbs": READ}),
+    ];
     rules.push(json!({"apiGroups": [pool::GROUP], "resources": ["virtualmachinepools"], "verbs": verbs}));
     // Autoscalers and `kubectl scale` write the subresource `scale`.
     let of_scale: Vec<&&str> =

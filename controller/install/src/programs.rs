@@ -192,8 +192,11 @@ fn anywhere(options: &InstallOptions, name: &str, account: &str, mut container: 
 fn handler(options: &InstallOptions) -> Value {
     let name = "virt-handler";
     let mut container = container(options, name, "10m", "32Mi");
-    container["env"] =
-        json!([of_pod("POD_NAMESPACE", "metadata.namespace"), of_pod("NODE_NAME", "spec.nodeName")]);
+    container["env"] = json!([
+        of_pod("POD_NAMESPACE", "metadata.namespace"),
+        of_pod("NODE_NAME", "spec.nodeName"),
+        of_pod("POD_IP", "status.podIP")
+    ]);
     // virt-handler enters the networks of pods, accesses their files through /proc, and creates devices that
     // they may not.
     container["securityContext"] = json!({"privileged": true});

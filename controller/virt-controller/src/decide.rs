@@ -4,8 +4,8 @@
 //! reconciler here, or to the list of kinds that are only read.
 
 use crate::{
-    cdi, certificates, data_import_cron, data_source, data_volume, export, kubevirt, node, pool, replica_set,
-    storage_profile, vm, vmi,
+    cdi, certificates, data_import_cron, data_source, data_volume, export, kubevirt, migration, node, pool,
+    replica_set, storage_profile, vm, vmi,
 };
 use cluster_model::objects::{Key, Kind, World};
 use cluster_model::plan::Plan;
@@ -22,7 +22,10 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
     let serves_disks = || cdi::fills_disks(world);
     match kind {
         Kind::VirtualMachine => vm::decide(world, namespace, name, now),
-        Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now),
+        Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now)
+            .and(migration::delete_strays(world, namespace, name))
+            .and(migration::evacuate(world, namespace, name, now)),
+        Kind::VirtualMachineInstanceMigration => migration::decide(world, namespace, name, now),
         Kind::VirtualMachineInstanceReplicaSet => replica_set::decide(world, namespace, name, now),
         Kind::VirtualMachinePool => pool::decide(world, namespace, name, now),
         // A DataVolume and its PVC have one name and are one disk. A change of either is decided under this key.
@@ -79,7 +82,6 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         | Kind::EndpointSlice
         | Kind::TokenReview
         | Kind::SubjectAccessReview
-        | Kind::VirtualMachineInstanceMigration
         | Kind::UploadTokenRequest => Plan::default(),
     }
 }

@@ -35,6 +35,12 @@ impl DelayQueue {
         Some(key)
     }
 
+    /// Takes all keys.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Key> + use<> {
+        self.order.clear();
+        std::mem::take(&mut self.times).into_keys()
+    }
+
     /// The times of all keys in their order.
     pub(crate) fn times(&self) -> impl Iterator<Item = Timestamp> {
         self.order.iter().map(|(time, _)| *time)

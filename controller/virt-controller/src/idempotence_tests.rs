@@ -31,7 +31,20 @@ fn a_thousand_vms_that_run_cause_no_write() {
         sim.agent_says(vmi, "Running");
     }
     sim.settle();
-    sim.advance(3600);
+    // Some have migrated, and some do.
+    for (number, vmi) in vmis.iter().take(20).enumerate() {
+        let meta = json!({"namespace": "n", "name": format!("of-{}", vmi.name)});
+        let spec = json!({"vmiName": vmi.name});
+        let key = sim.put(Kind::VirtualMachineInstanceMigration, json!({"metadata": meta, "spec": spec}));
+        let state = json!({"failureReason": "no progress"});
+        if number % 2 == 0 {
+            sim.change(&key, json!({"status": {"phase": "Failed", "migrationState": state}}));
+        }
+    }
+    sim.settle();
+    let pods = sim.keys(Kind::Pod).len();
+    assert_eq!(pods, 1002, "two at a time leave a node");
+    sim.advance(100);
     for key in sim.objects.keys() {
         let plan = super::decide(&sim.world, key, sim.now);
         assert!(plan.is_empty(), "{key}: {plan:?}");

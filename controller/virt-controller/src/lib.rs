@@ -9,6 +9,7 @@
 //!  ▲     replica set ──────┘                              ▲
 //!  └─ pool ◄─ VirtualMachinePool                          │
 //!        PVCs, nodes: looked at ──────────────────────────┘
+//!  VirtualMachineInstanceMigration ─► migration ─► a second Pod on another node ─► the VMI is handed over to both nodes
 //!  StorageClass ─► storageprofile ─► StorageProfile          DataSource ─► datasource ─► its status
 //!  DataImportCron ─► dataimportcron ─► DataVolume, DataSource; polls: a server is asked for the digest of an image
 //!  DataVolume, PVC ─► datavolume ─► PVC, worker pod ─► reports: the worker's report on its work, each second
@@ -51,6 +52,7 @@ mod idempotence_tests;
 mod installation;
 mod kubevirt;
 mod measures;
+mod migration;
 mod node;
 mod order;
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!  histories  controller  a virt-controller: the loop's own ControlLoop, with a picture of its own and plans on their way
 //!             others      scheduler, kubelet, collector, virt-handler: each takes its next step, by what there is
 //!             event       what people want and what happens, and what goes wrong meanwhile
-//!             migration   a live migration, as its controller and its launchers do it
+//!             migration   a live migration, as its launchers and both virt-handlers do it
 //!             history     one after the other, in ticks
 //!             shape       how two ends are compared
 //! ```
@@ -31,6 +31,7 @@ pub(crate) use objects::{
     blank, data_volume, data_volume_spec, kubevirt, replica_set, storage, vm, vm_with_disk, vmi,
 };
 
+use api::launcher::Ending;
 use api::vmi::Phase;
 use cluster_client::watch::WatchMessage;
 use cluster_model::objects::rights::Right;
@@ -147,6 +148,22 @@ impl Sim {
             let phase = |object: &Value| Phase::from(object["status"]["phase"].as_str().unwrap_or_default());
             let (was, is) = (phase(old), phase(new));
             assert!(was == is || was.may_become(&is), "{key}: {was} becomes {is}");
+            // Stories forge it.
+            let is_history = self.slow_collector;
+            let (from, to) = (&old["status"]["nodeName"], &new["status"]["nodeName"]);
+            let state = &new["status"]["migrationState"];
+            let has_arrived =
+                state["completed"] == true && state["failed"] != true && state["targetNode"] == *to;
+            assert!(
+                !is_history || from.is_null() || from == to || has_arrived,
+                "{key} goes from {from} to {to} by {state}"
+            );
+        }
+        if let (Kind::VirtualMachineInstanceMigration, Some(old)) = (key.kind, old) {
+            let (was, is) = (&old["status"]["phase"], &new["status"]["phase"]);
+            assert!(was == is || was != "Succeeded" && was != "Failed", "{key}: {was} becomes {is}");
+            let reason = &new["status"]["migrationState"]["failureReason"];
+            assert!(is != "Failed" || reason.is_string(), "{key} fails without a reason: {new}");
         }
         if let (Kind::Pod, None) = (key.kind, old) {
             let owner = |pod: &Value| pod["metadata"]["ownerReferences"][0].clone();
@@ -351,7 +368,15 @@ impl Sim {
 
     /// The kubelet: the launcher has ended.
     pub(crate) fn pod_ends(&mut self, pod: &Key, phase: &str, code: i64) {
-        let ended = json!({"exitCode": code, "reason": "Error", "finishedAt": self.now.to_string()});
+        self.launcher_ends(pod, phase, code, None);
+    }
+
+    /// The same, with the ending that the launcher left.
+    pub(crate) fn launcher_ends(&mut self, pod: &Key, phase: &str, code: i64, ending: Option<Ending>) {
+        let message = ending.map(|ending| ending.termination());
+        let ended = json!({
+            "exitCode": code, "reason": "Error", "finishedAt": self.now.to_string(), "message": message,
+        });
         self.change(
             pod,
             json!({"status": {

@@ -20,7 +20,7 @@ use serve::pace::paced;
 use serve::program::asked_to_end;
 use serve::settings::Dials;
 use serve::transport::everywhere;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,9 @@ pub struct Args {
     /// HTTPS address for /healthz, /readyz, /metrics and the requests of virt-api
     #[arg(long, default_value_t = everywhere(PORT))]
     pub listen: SocketAddr,
+    /// Address of this pod, to which the virt-handler of another node connects for a live migration
+    #[arg(long, env = "POD_IP", value_name = "ADDRESS")]
+    pub pod_ip: Option<IpAddr>,
     /// A kubeconfig; by default the pod's service account, or the user's kubeconfig
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -97,6 +100,7 @@ pub async fn run(args: Args) -> Result<()> {
         pods: Pods::of_kubelet(args.pods).keeping(&args.findings),
         findings: args.findings,
         launchers: launchers.clone(),
+        address: args.pod_ip,
     });
     let host = measures::Host::new(args.device_plugins.clone());
     let itself = watch::SettingsSenders { dials, nodes: tell };

@@ -7,6 +7,7 @@
 //!   vmi/ ───────────────────────── one keeper per VMI ──── launchers ────── asked/
 //!    │  volumes/      disks found, made, grown, given to 107          network/     links, rules and taps in a pod
 //!    │  pod/          a tenant's folders, walked so that nothing leads out
+//!    │  migration/     a migration's connections between the virt-handlers of two nodes
 //!    │  devices/       kvm, tun, vhost-net, vhost-vsock for pods, by the kubelet
 //!    │  capability    what libvirt knows of this node, for each pod       labels       what the scheduler knows of it
 //!    ▼
@@ -45,6 +46,7 @@ mod launchers;
 mod limits;
 mod machine_types;
 mod measures;
+pub mod migration;
 mod network;
 pub mod now;
 pub mod pod;

@@ -32,6 +32,9 @@ const CERTIFIER: &str = "/usr/bin/swtpm_localca";
 /// Folder of programs that come before those of the host in `PATH`, below the root.
 const PROGRAMS: &str = "programs";
 
+/// Folder of a pod's PVCs and hostDisks, beside the root.
+const CLAIMS: &str = "vmi-disks";
+
 /// Programs and libraries whose change makes a cache outdated.
 fn key() -> [String; 6] {
     let ArchFacts { qemu, kernel_name, .. } = Arch::of_host().facts();
@@ -90,6 +93,10 @@ pub fn ready(root: &Root) -> io::Result<()> {
         true => String::new(),
         false => format!("hugetlbfs_mount = [{}]\n", mounts.join(", ")),
     };
+    // A disk of a PVC that is not copied in a migration is at the same place at both ends.
+    let claims = root.folder().parent().map(|beside| beside.join(CLAIMS)).filter(|path| is_plain(path));
+    let shared = claims.map(|path| format!("shared_filesystems = [ \"{}\" ]\n", path.display()));
+    let shared = shared.unwrap_or_default();
     let text = format!(
         "# Written by virt-launcher. QEMU runs as whoever runs the launcher, and nothing is changed around it.\n\
          user = \"+{user}\"\n\
@@ -103,7 +110,7 @@ pub fn ready(root: &Root) -> io::Result<()> {
          cgroup_controllers = []\n\
          stdio_handler = \"file\"\n\
          max_core = 0\n\
-         {hugepages}"
+         {shared}{hugepages}"
     );
     write_whole(&root.folder().join("etc/qemu.conf"), text.as_bytes())?;
     stand_before(root, passt::NAME)?;
@@ -111,6 +118,11 @@ pub fn ready(root: &Root) -> io::Result<()> {
         write_whole(&root.folder().join("home/config").join(name), text.as_bytes())?;
     }
     Ok(())
+}
+
+/// True for a path that can stand between the quotes of libvirt's settings.
+fn is_plain(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| !text.contains(['"', '\\', '\n']))
 }
 
 /// Makes this program start in place of another.
@@ -339,5 +351,7 @@ mod tests {
         let passt = Path::new(&first).join("passt");
         assert_eq!(fs::read_link(passt).unwrap(), std::env::current_exe().unwrap());
         assert!(text.contains(&format!("user = \"+{}\"", rustix::process::geteuid().as_raw())), "{text}");
+        let shared = format!("shared_filesystems = [ \"{}/vmi-disks\" ]", place.path().display());
+        assert!(text.contains(&shared), "{text}");
     }
 }

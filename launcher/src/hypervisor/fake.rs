@@ -388,7 +388,7 @@ impl Hypervisor for Fake {
     }
 
     /// The domain comes at once; while `receive` hangs, once it is released.
-    fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+    fn receive(&self, name: &str, _domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
         listens();
         self.said("receive", &format!("{name} {}", socket.display()))?;
         self.lock().domains.insert(name.to_owned(), Condition::Running);

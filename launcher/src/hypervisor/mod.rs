@@ -132,10 +132,10 @@ pub trait Hypervisor: Send + Sync + 'static {
         Err(unsupported(name))
     }
 
-    /// Receives a domain that another launcher migrates here, through `socket`. `listens` is called when that launcher may
+    /// Receives a domain that another launcher migrates here, through `socket`, as this `domain`. `listens` is called when that launcher may
     /// connect. Blocks until the domain is here; an error means that it is not. All other verbs fail before.
-    fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
-        let _ = (socket, listens);
+    fn receive(&self, name: &str, domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+        let _ = (domain, socket, listens);
         Err(unsupported(name))
     }
 

@@ -19,7 +19,7 @@ fn migration(id: &str, limits: MigrationLimits) -> Request {
     let socket = |name: &str| format!("/run/{name}").into();
     let sockets = MigrationSockets { libvirt: socket("l"), memory: socket("m"), disks: socket("d") };
     let copied_disks = vec!["root".to_owned()];
-    Request::Migrate(Box::new(Migrate { id: id.into(), sockets, copied_disks, limits }))
+    Request::Migrate(Box::new(Migrate { id: id.into(), sockets, copied_disks, whole_disks: false, limits }))
 }
 
 fn phase(state: &State) -> Option<MigrationPhase> {

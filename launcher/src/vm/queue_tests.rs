@@ -7,7 +7,13 @@ use proptest::prelude::*;
 fn order() -> Migrate {
     let socket = |name: &str| format!("/run/{name}").into();
     let sockets = MigrationSockets { libvirt: socket("l"), memory: socket("m"), disks: socket("d") };
-    Migrate { id: "m".into(), sockets, copied_disks: Vec::new(), limits: MigrationLimits::default() }
+    Migrate {
+        id: "m".into(),
+        sockets,
+        copied_disks: Vec::new(),
+        whole_disks: false,
+        limits: MigrationLimits::default(),
+    }
 }
 
 fn requests() -> Vec<Request> {

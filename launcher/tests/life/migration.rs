@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::copy;
 use std::net::Shutdown;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +23,7 @@ const INSIDE: &str = "/mnt";
 const SOCKETS: [&str; 3] = ["libvirt.sock", "memory.sock", "disks.sock"];
 /// Begins a program as the user of the pod, without any capability. The first argument is the pod's folder.
 const POD: &str = "mount --bind \"$0/inside\" /mnt && mount --bind \"$0/passwd\" /etc/passwd && \
+    mount --bind \"$0/libvirt\" /etc/libvirt && \
     exec setpriv --reuid 107 --regid 107 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
     env -u XDG_RUNTIME_DIR HOME=/nonexistent \"$@\"";
 
@@ -40,6 +41,10 @@ impl Pod {
         fs::write(folder.path().join("passwd"), format!("{users}qemu:x:{USER}:{USER}::/tmp:/sbin/nologin\n"))
             .unwrap();
         fs::create_dir_all(folder.path().join("inside/r/disks")).unwrap();
+        // As in the image.
+        fs::create_dir_all(folder.path().join("libvirt/hooks")).unwrap();
+        symlink(Path::new(INSIDE).join("r/etc/hooks/qemu"), folder.path().join("libvirt/hooks/qemu"))
+            .unwrap();
         let before = ["unshare", "--mount", "sh", "-c", POD, folder.path().to_str().unwrap()];
         let vm = Vm::behind(&before, Some(Path::new(INSIDE).join("r")));
         fs::write(vm.place.path().join("log"), "").unwrap();

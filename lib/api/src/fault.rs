@@ -21,6 +21,9 @@ pub enum Reason {
     /// The object that the field refers to does not exist.
     #[serde(rename = "FieldValueNotFound")]
     NotFound,
+    /// The user may not set the field.
+    #[serde(rename = "FieldValueForbidden")]
+    Forbidden,
 }
 
 /// A fault of one field.

@@ -10,6 +10,7 @@
 //! condition                conditions, one type for all kinds
 //! instancetype             sizes and preferences of VMs; a template with the values of both
 //! cdi, datavolume          imports, uploads and clones: settings, sources, requests
+//! migration                live migration of a VMI: its object
 //! launcher                 protocol of virt-launcher: requests, states, reports
 //! node                     capabilities of a node, as found by virt-launcher
 //! job                      jobs of programs that move a disk; DataVolume (forgiving) ──► Import (strict)
@@ -42,6 +43,7 @@ pub mod launcher;
 pub mod lease;
 pub mod machine;
 pub mod meta;
+pub mod migration;
 pub mod node;
 pub mod pod;
 pub mod pool;

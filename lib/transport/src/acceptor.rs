@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Accepts the connections of a listener, one after the other.
 #[derive(Debug, Default)]
-pub struct Acceptor(Failures);
+pub struct Acceptor(LogLimiter);
 
 impl Acceptor {
     /// Waits for the next connection by `accept`. `relieve` is called after each failure: most likely the process
@@ -38,16 +38,16 @@ impl Acceptor {
     }
 }
 
-/// Counter of failures that were not logged yet. Pure: callers pass the time.
+/// Limit of log lines of one kind: one a second, with the number of events. Pure: callers pass the time.
 #[derive(Debug, Default)]
-struct Failures {
+pub struct LogLimiter {
     unlogged: u64,
     next_line: Option<Instant>,
 }
 
-impl Failures {
-    /// Counts a failure. Returns the number of failures if a log line is due.
-    fn add(&mut self, now: Instant) -> Option<u64> {
+impl LogLimiter {
+    /// Counts an event. Returns the number of events since the last line if a line is due.
+    pub fn add(&mut self, now: Instant) -> Option<u64> {
         self.unlogged += 1;
         if self.next_line.is_some_and(|due| now < due) {
             return None;
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn every_failure_is_counted_and_one_line_a_second_is_written() {
         let begin = Instant::now();
-        let mut missed = Failures::default();
+        let mut missed = LogLimiter::default();
         let step = |number: u32| begin + Duration::from_millis(10) * number;
         let told: Vec<_> = (0..=300).filter_map(|number| missed.add(step(number))).collect();
         assert_eq!(told, [1, 100, 100, 100]);

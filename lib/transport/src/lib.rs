@@ -32,7 +32,7 @@ mod local;
 pub mod network;
 mod response;
 
-pub use acceptor::Acceptor;
+pub use acceptor::{Acceptor, LogLimiter};
 pub use answer_body::AnswerBody;
 pub use drain::drain;
 pub use http1::Http1;

@@ -68,6 +68,8 @@ pub(super) struct EventFilter {
     pub(super) claims: BTreeSet<String>,
     pub(super) crons: BTreeSet<String>,
     pub(super) group: Option<(Kind, String)>,
+    /// Names of migrations of the VMI.
+    pub(super) migrations: BTreeSet<String>,
     /// Names of existing pods: launchers, or workers.
     pub(super) pods: BTreeSet<String>,
 }
@@ -78,6 +80,7 @@ impl EventFilter {
             Kind::VirtualMachine | Kind::VirtualMachineInstance => event.name == self.vm,
             Kind::PersistentVolumeClaim | Kind::DataVolume => self.claims.contains(&event.name),
             Kind::DataImportCron => self.crons.contains(&event.name),
+            Kind::VirtualMachineInstanceMigration => self.migrations.contains(&event.name),
             Kind::VirtualMachinePool | Kind::VirtualMachineInstanceReplicaSet => {
                 self.group.as_ref().is_some_and(|(kind, name)| *kind == event.kind && *name == event.name)
             }
@@ -161,14 +164,18 @@ mod tests {
             event("Pod", "web", "no", 5),
             event("PersistentVolumeClaim", "disk", "C", 4),
             event("DataVolume", "elsewhere", "no", 6),
+            event("VirtualMachineInstanceMigration", "move-1", "D", 7),
+            event("VirtualMachineInstanceMigration", "move-2", "no", 8),
         ];
         let filter = EventFilter {
             vm: "web".to_owned(),
             claims: BTreeSet::from(["disk".to_owned()]),
+            migrations: BTreeSet::from(["move-1".to_owned()]),
             ..EventFilter::default()
         };
-        let found = filter.select([objects.to_vec()]);
-        assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), "BCA");
+        let mut found = filter.select([objects.to_vec()]);
+        assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), "BDCA");
+        found.remove(1);
         let now = "2026-09-01T10:00:10Z".parse().unwrap();
         assert_eq!(
             table(&found, 2, now),

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
 use crate::virt::json::{list, name, text};
-use cluster_model::objects::{Kind, escaped};
+use cluster_model::objects::{Kind, MIGRATED_VMI, escaped, names};
 use futures_util::future::{join_all, join3};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -44,17 +44,21 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
         let (claim, data_volume) = (of(Kind::PersistentVolumeClaim), of(Kind::DataVolume));
         async move { (cluster.find(&claim).await, cluster.find(&data_volume).await) }
     });
-    let (claims, pods) = futures_util::future::join(join_all(claims), cluster.list(&pods_path)).await;
+    let migrations_path = migrations(namespace, name_of_vm);
+    let (claims, pods, migrations) =
+        join3(join_all(claims), cluster.list(&pods_path), cluster.list(&migrations_path)).await;
     for (volume, (claim, data_volume)) in facts.volumes.iter_mut().zip(claims) {
         volume.is_known = claim.is_ok() && data_volume.is_ok();
         volume.pvc = kept(unread, Kind::PersistentVolumeClaim, &volume.claim, claim).flatten();
         volume.data_volume = kept(unread, Kind::DataVolume, &volume.claim, data_volume).flatten();
     }
     facts.pods = kept(unread, Kind::Pod, "(launcher)", pods).unwrap_or_default();
-    facts.pods.sort_by(|one, other| {
-        let made = |pod: &Value| text(pod, "/metadata/creationTimestamp").map(str::to_owned);
-        made(other).cmp(&made(one))
-    });
+    newest_first(&mut facts.pods);
+    let migrations = kept(unread, Kind::VirtualMachineInstanceMigration, "(of the VMI)", migrations);
+    facts.migrations = migrations.unwrap_or_default();
+    // The label may be of another VMI whose long name begins alike.
+    facts.migrations.retain(|migration| text(migration, "/spec/vmiName") == Some(name_of_vm));
+    newest_first(&mut facts.migrations);
 
     let of_vmi = facts.vmi.as_ref().and_then(|vmi| text(vmi, "/status/nodeName"));
     let of_pod = facts.pods.first().and_then(|pod| text(pod, "/spec/nodeName"));
@@ -65,6 +69,7 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
     let filter = EventFilter {
         vm: name_of_vm.to_owned(),
         claims: facts.volumes.iter().map(|volume| volume.claim.clone()).collect(),
+        migrations: facts.migrations.iter().map(|migration| name(migration).to_owned()).collect(),
         pods: facts.pods.iter().map(|pod| name(pod).to_owned()).collect(),
         ..EventFilter::default()
     };
@@ -95,6 +100,19 @@ fn pods(namespace: &str, vm: &str, vmi: Option<&Value>) -> String {
         None => format!("kubevirt.io=virt-launcher,vm.kubevirt.io/name={vm}"),
     };
     format!("{}?labelSelector={}", Kind::Pod.collection(namespace), escaped(&selector))
+}
+
+/// Path of the migrations of a VMI.
+fn migrations(namespace: &str, vmi: &str) -> String {
+    let selector = escaped(&format!("{MIGRATED_VMI}={}", names::label(vmi)));
+    format!("{}?labelSelector={selector}", Kind::VirtualMachineInstanceMigration.collection(namespace))
+}
+
+fn newest_first(objects: &mut [Value]) {
+    objects.sort_by(|one, other| {
+        let made = |object: &Value| text(object, "/metadata/creationTimestamp").map(str::to_owned);
+        made(other).cmp(&made(one))
+    });
 }
 
 /// Volumes of the VMI, or of the VM's template, that are PVCs.

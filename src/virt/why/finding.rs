@@ -2,7 +2,7 @@
 //! the one nearest to the guest.
 
 use super::event::Event;
-use super::{Facts, Finding, Quote, disks, pod, undeletable, vm, vmi};
+use super::{Facts, Finding, Quote, disks, migration, pod, undeletable, vm, vmi};
 use crate::virt::json::{self, Condition, conditions, text};
 use cluster_model::objects::Kind;
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ const OF_VMI: &[Rule] = &[
     vmi::is_deleted,
     vmi::is_unheard,
     undeletable::is_undeletable,
-    vmi::migrates,
+    migration::migrates,
     vmi::is_paused,
     vmi::runs,
     vmi::has_ended,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  API server ──fetch──► Facts ──┬─ finding: the first rule that applies ─► Finding ─┐
-//!                                │    (rules: vm, vmi, undeletable, disks, pod)       ├─page─► text
+//!                                │    (rules: vm, vmi, migration, …, pod)             ├─page─► text
 //!                                └─ event: newest first ─────────────────────────────┘
 //!  a DataVolume, a PVC, a DataImportCron ──disk::fetch──► Disk ──► the same page
 //!  a pool, a replica set ──group::fetch──► Group ──► the same page
@@ -21,6 +21,7 @@ pub(crate) mod event;
 mod fetch;
 mod finding;
 mod group;
+mod migration;
 mod page;
 mod pod;
 #[cfg(test)]
@@ -50,6 +51,8 @@ pub(crate) struct Facts {
     /// The VM; `None` for a VMI without a VM.
     pub(crate) vm: Option<Value>,
     pub(crate) vmi: Option<Value>,
+    /// Migrations of the VMI, newest first.
+    pub(crate) migrations: Vec<Value>,
     /// Launcher pods, newest first.
     pub(crate) pods: Vec<Value>,
     /// Volumes that are PVCs.

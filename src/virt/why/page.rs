@@ -9,6 +9,8 @@ use serde_json::Value;
 
 /// Maximum number of events; the verb `events` shows all.
 const EVENTS: usize = 12;
+/// Maximum number of migrations, the newest ones.
+const MIGRATIONS: usize = 3;
 /// Column at which long lines are wrapped.
 const WIDTH: usize = 100;
 
@@ -139,6 +141,15 @@ fn objects(facts: &Facts, now: Timestamp) -> Vec<[String; 3]> {
             rows.extend(troubles(vmi, now));
         }
         None => rows.push(row("VMI", &facts.name, "none")),
+    }
+    for migration in facts.migrations.iter().take(MIGRATIONS) {
+        let phase = text(migration, "/status/phase").unwrap_or("no phase");
+        let goes =
+            if text(migration, "/metadata/deletionTimestamp").is_some() { ", being deleted" } else { "" };
+        let why = text(migration, "/status/migrationState/failureReason")
+            .map_or_else(String::new, |why| format!(": {why}"));
+        rows.push(row("Migration", name(migration), format!("{phase}{goes}{why}")));
+        rows.extend(troubles(migration, now));
     }
     for pod in &facts.pods {
         let phase = text(pod, "/status/phase").unwrap_or("no phase");

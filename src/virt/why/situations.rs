@@ -8,8 +8,10 @@ use super::{Facts, Volume};
 use serde_json::{Value, json};
 
 mod ends;
+mod migrations;
 
 pub(super) use ends::of_ends;
+pub(super) use migrations::of_migrations;
 
 const BEFORE: &str = "2026-09-01T10:05:00Z";
 
@@ -467,8 +469,6 @@ fn with_guest(conditions: &[Value]) -> Facts {
 }
 
 pub(super) fn of_guests() -> Vec<Situation> {
-    let mut migrates = on_node(vmi("Running", &[])).unwrap();
-    migrates["status"]["migrationState"] = json!({"targetNode": "n2", "startTimestamp": BEFORE});
     vec![
         (
             "runs",
@@ -542,13 +542,6 @@ pub(super) fn of_guests() -> Vec<Situation> {
             "VM web waits for node n1, which is unresponsive",
             "virt-controller, condition Synchronized, NodeUnresponsive of VMI web: no heartbeat | condition Ready of Node n1: kubelet says so",
             "bring node n1 back",
-        ),
-        (
-            "migrating",
-            Facts { vmi: Some(migrates), ..with_guest(&[]) },
-            "VM web runs, and migrates from node n1 to n2",
-            "",
-            "$virt migrate-cancel web",
         ),
     ]
 }

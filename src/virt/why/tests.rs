@@ -2,7 +2,9 @@
 
 use super::fetch::volumes;
 use super::finding::find;
-use super::situations::{condition, event, facts, filled, of_ends, of_guests, of_pods, of_vms, pod, vm, vmi};
+use super::situations::{
+    condition, event, facts, filled, of_ends, of_guests, of_migrations, of_pods, of_vms, pod, vm, vmi,
+};
 use super::{Facts, page};
 use jiff::Timestamp;
 use serde_json::json;
@@ -13,7 +15,9 @@ fn now() -> Timestamp {
 
 #[test]
 fn each_situation_is_found_in_the_words_of_whoever_stands_still() {
-    for (situation, facts, says, words, advice) in [of_vms(), of_pods(), of_guests(), of_ends()].concat() {
+    for (situation, facts, says, words, advice) in
+        [of_vms(), of_pods(), of_guests(), of_migrations(), of_ends()].concat()
+    {
         let found = find(&facts, now());
         assert!(found.says.starts_with(says), "{situation}: {}", found.says);
         let said: Vec<String> =
@@ -117,6 +121,39 @@ LAST SEEN  TYPE     REASON            OBJECT                   FROM             
     );
 }
 
+/// The end of the last migrations, which no rule tells.
+#[test]
+fn a_page_has_the_newest_migrations_and_why_they_failed() {
+    let migration = |number: usize, status: serde_json::Value| json!({"metadata": {"name": format!("move-{number}")}, "status": status});
+    let failed = json!({"phase": "Failed", "migrationState": {"failureReason": "target is full"}});
+    let blocked =
+        json!({"phase": "Pending", "conditions": [condition("migrationBlockedByBackup", "True", "", "b")]});
+    let done = json!({"phase": "Succeeded"});
+    let facts = Facts {
+        vm: vm("Always", json!({"printableStatus": "Running"})),
+        vmi: vmi("Running", &[]),
+        migrations: vec![
+            migration(4, blocked),
+            migration(3, failed),
+            migration(2, done.clone()),
+            migration(1, done),
+        ],
+        ..facts()
+    };
+    let text = page(&facts, "virtctl", now());
+    let (_, objects) = text.split_once("Objects\n").unwrap();
+    let wanted = "  \
+  VM         web     Running, run strategy Always
+  VMI        web     Running
+  Migration  move-4  Pending
+                     migrationBlockedByBackup is True, for 5m: b
+  Migration  move-3  Failed: target is full
+  Migration  move-2  Succeeded
+
+";
+    assert!(objects.starts_with(wanted), "{objects}");
+}
+
 #[test]
 fn odd_objects_make_a_page_too() {
     let odd = [
@@ -133,6 +170,7 @@ fn odd_objects_make_a_page_too() {
                     vm: Some(vm.clone()),
                     vmi: Some(vmi.clone()),
                     pods: vec![other.clone()],
+                    migrations: vec![other.clone()],
                     node: Some(other.clone()),
                     ..facts()
                 };

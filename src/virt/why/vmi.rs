@@ -19,7 +19,7 @@ fn in_phase(vmi: &Value, phase: &str) -> Option<Timestamp> {
         .max()
 }
 
-fn node<'a>(context: &RuleContext<'a>) -> &'a str {
+pub(super) fn node<'a>(context: &RuleContext<'a>) -> &'a str {
     let of_vmi = context.vmi().and_then(|vmi| text(vmi, "/status/nodeName"));
     of_vmi.or(context.pod.and_then(|pod| text(pod, "/spec/nodeName"))).unwrap_or("(unknown)")
 }
@@ -33,7 +33,7 @@ fn teller(said: &Condition<'_>) -> &'static str {
     }
 }
 
-fn look_at_handler(node: &str) -> String {
+pub(super) fn look_at_handler(node: &str) -> String {
     format!(
         "see whether virt-handler runs there: \
          kubectl get pods -A -l kubevirt.io=virt-handler --field-selector spec.nodeName={node}"
@@ -94,30 +94,6 @@ pub(super) fn is_deleted(context: &RuleContext<'_>) -> Option<Finding> {
         .quote_event(context.warning(VMI, context.name, &[]))
         .advise("look what the guest waits for, on its console")
         .advise(format!("or power it off now: $virt stop {} --force --grace-period=0", context.name)),
-    )
-}
-
-/// The VMI migrates to another node.
-pub(super) fn migrates(context: &RuleContext<'_>) -> Option<Finding> {
-    let state = context.vmi()?.pointer("/status/migrationState").filter(|state| state.is_object())?;
-    if state.get("completed").and_then(Value::as_bool) == Some(true) {
-        return None;
-    }
-    let target = text(state, "/targetNode").unwrap_or("another node");
-    Some(
-        Finding::new(format!(
-            "VM {} runs, and migrates from node {} to {target}",
-            context.name,
-            node(context)
-        ))
-        .since(moment(state, "/startTimestamp"))
-        .quote_event(context.warning(VMI, context.name, &[]))
-        .quote_event(context.warning(
-            Kind::VirtualMachineInstanceMigration,
-            text(state, "/migrationUid").unwrap_or_default(),
-            &[],
-        ))
-        .advise(format!("to cancel that: $virt migrate-cancel {}", context.name)),
     )
 }
 

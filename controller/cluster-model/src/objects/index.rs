@@ -24,6 +24,8 @@ pub enum IndexKey {
     /// The PVC keeps EFI variables and the TPM of the VM of this namespace and name (as the value of a
     /// label).
     StateOf(String, String),
+    /// The migration moves the VMI of this namespace and name.
+    MigratedVmi(String, String),
     /// The VMI runs on the node of this name.
     Node(String),
     /// A launcher pod of the VMI has, or would have, this namespace and name.

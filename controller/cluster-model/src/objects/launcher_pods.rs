@@ -40,12 +40,23 @@ pub struct LauncherPods {
     names: Vec<String>,
     /// Name of the pod that runs the guest, by the status.
     guest: String,
+    /// The pod that receives the guest, while it has not arrived. Boxed: few VMIs have one.
+    target: Option<Box<Receiver>>,
     /// UIDs of the pods that were handed over, each with its node.
     active: BTreeMap<String, String>,
     /// Node of the guest.
     node: Option<String>,
     /// Pods count even if they are not in the status.
     any: bool,
+}
+
+/// The pod that receives a guest.
+#[derive(Clone, Debug, PartialEq)]
+struct Receiver {
+    /// Name of the pod.
+    name: String,
+    /// Name of its node.
+    node: String,
 }
 
 /// The ends of a migration, by `status.migrationState`.
@@ -102,13 +113,15 @@ impl LauncherPods {
         let (source, target) = (ends.source.filter(is_launcher), ends.target.filter(is_launcher));
         let has_arrived = node.is_some() && node == ends.target_node;
         let guest = target.clone().filter(|_| has_arrived).or(source.clone()).unwrap_or(start.clone());
+        let receiver = target.clone().zip(ends.target_node).filter(|_| !has_arrived);
+        let receiver = receiver.map(|(name, node)| Box::new(Receiver { name, node }));
         let mut names = vec![start];
         for name in [source, target].into_iter().flatten() {
             if !names.contains(&name) {
                 names.push(name);
             }
         }
-        Some(LauncherPods { namespace, vmi, owner, names, guest, active, node, any: false })
+        Some(LauncherPods { namespace, vmi, owner, names, guest, target: receiver, active, node, any: false })
     }
 
     /// Keys of the pods, the start's first.
@@ -198,6 +211,18 @@ impl LauncherPods {
     ) -> Option<&'a P> {
         let is_guests = self.node.as_deref() == Some(node);
         is_guests.then(|| self.handed_over_to(pods, meta, node)).flatten()
+    }
+
+    /// The launcher pod on `node` that receives the guest of another node.
+    pub fn receiving_on<'a, P>(
+        &self,
+        pods: impl IntoIterator<Item = &'a P>,
+        meta: fn(&P) -> &ObjectMeta,
+        node: &str,
+    ) -> Option<&'a P> {
+        let receiver = self.target.as_ref().filter(|receiver| receiver.node == node)?;
+        let pod = self.handed_over_to(pods, meta, node)?;
+        (meta(pod).name.as_ref() == Some(&receiver.name)).then_some(pod)
     }
 
     /// The launcher pod handed over to `node`; `None` if two pods claim that node.
@@ -378,6 +403,12 @@ mod tests {
         assert_eq!((uid("node1", "node1").as_deref(), uid("node1", "node2")), (Some("p"), None));
         assert_eq!((uid("node2", "node1"), uid("node2", "node2").as_deref()), (None, Some("q")));
         assert_eq!(uid("node3", "node1"), None);
+        let receives = |guest: &str, node: &str| {
+            let (pods, there) = two(&json!({"nodeName": guest, "activePods": {"p": "node1", "q": "node2"}}));
+            pods.receiving_on(&there, |meta| meta, node)?.uid.clone()
+        };
+        assert_eq!((receives("node1", "node2").as_deref(), receives("node1", "node1")), (Some("q"), None));
+        assert_eq!(receives("node2", "node2"), None, "the guest has arrived");
         let guest = |node: &str| two(&json!({"nodeName": node})).0.guest_key().name;
         assert_eq!(guest("node1"), names::pod("web", "1", LauncherAttempt::Start));
         assert_eq!(guest("node2"), names::pod("web", "1", SECOND));

@@ -81,6 +81,11 @@ pub fn state(vm: &str, uid: &str) -> String {
     format!("{}-{end}", start.trim_end_matches(['-', '.']))
 }
 
+/// The migration by which a VMI of this uid leaves its node; `before` tells it from earlier ones.
+pub fn evacuation(vmi_uid: &str, before: &str) -> String {
+    format!("kubevirt-evacuation-{}", letters(&format!("{vmi_uid}/{before}"), 8))
+}
+
 /// The worker pod that imports into the PVC of a name.
 pub fn importer(claim: &str) -> String {
     prefixed(IMPORTER, claim)

@@ -32,6 +32,7 @@ use api::job::Report;
 use api::launcher::Ending;
 use api::machine::Settings;
 use api::meta::ObjectMeta;
+use api::migration::VirtualMachineInstanceMigration;
 use api::preset::VirtualMachineInstancePreset;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
@@ -45,6 +46,7 @@ use std::time::Duration;
 pub struct World {
     pub vms: Store<VirtualMachine>,
     pub vmis: Store<VirtualMachineInstance>,
+    pub migrations: Store<VirtualMachineInstanceMigration>,
     /// Whole objects; there are few.
     pub replica_sets: Store<Plain>,
     /// Whole objects; there are few.

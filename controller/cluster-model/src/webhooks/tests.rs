@@ -34,7 +34,7 @@ fn a_configuration_says_where_we_are_and_whom_not_to_ask_about() {
         "!(request.operation != 'CREATE' && request.userInfo.username == \
          'system:serviceaccount:here:kubevirt-controller')"
     );
-    assert_eq!(all(true).as_array().unwrap().len(), 4);
+    assert_eq!(all(true).as_array().unwrap().len(), 5);
 }
 
 /// A cluster's PVCs do not wait for virt-api: it is asked about those that carry a label, and not waited for.
@@ -170,6 +170,36 @@ fn pvcs_are_judged_where_they_ask_for_an_export_and_never_wait() {
         "expression": "has(object.metadata.annotations) && object.metadata.annotations.exists(name, name.startsWith('cdi.kubevirt.io/storage.export.'))",
     });
     assert!(conditions.len() == 3 && conditions.contains(&&asks), "{hook}");
+}
+
+/// Each new migration is asked about. virt-controller, which keeps its label, its finalizer and its status, is not
+/// held up.
+#[test]
+fn migrations_are_filled_and_judged_when_they_are_made_and_keep_what_they_are() {
+    let both = [all(true), all(false)];
+    let hooks = both.iter().flat_map(|all| all.as_array().unwrap());
+    let of_migrations: Vec<[&Value; 4]> = hooks
+        .filter(|hook| hook["rules"][0]["resources"] == json!(["virtualmachineinstancemigrations"]))
+        .map(|hook| {
+            [&hook["name"], &hook["rules"][0]["operations"], &hook["failurePolicy"], &hook["matchConditions"]]
+        })
+        .collect();
+    let names = |conditions: &Value| {
+        let names = conditions.as_array().into_iter().flatten().map(|one| one["name"].as_str().unwrap());
+        names.collect::<Vec<_>>().join(",")
+    };
+    let told: Vec<String> = of_migrations
+        .iter()
+        .map(|[name, operations, policy, unless]| format!("{name} {operations} {policy} {}", names(unless)))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            r#""migrations-mutator.kubevirt.io" ["CREATE"] "Fail" not-virt-api"#,
+            r#""migration-create-validator.kubevirt.io" ["CREATE"] "Fail" "#,
+            r#""migration-update-validator.kubevirt.io" ["UPDATE"] "Fail" not-virt-controller,not-being-deleted"#,
+        ]
+    );
 }
 
 /// A drain of a node evicts all of its pods: those that are no launchers never wait for virt-api.

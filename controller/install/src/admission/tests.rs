@@ -1,6 +1,7 @@
 //! Completeness of the policies. Their CEL expressions are tested against a real API server
 //! (`tests/e2e/trust.rs`).
 
+mod api;
 mod handler;
 
 use crate::objects;
@@ -9,7 +10,6 @@ use cluster_model::launcher::VOLUMES;
 use cluster_model::metadata::RESERVED;
 use cluster_model::objects::rights::{Right, all_rights};
 use cluster_model::objects::{FINALIZER, FOUND_BY, Kind, LAUNCHER, OF_VM, Program};
-use cluster_model::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
 use serde_json::{Value, json};
 
 fn policies() -> Vec<Value> {
@@ -80,6 +80,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
     for (kind, verbs) in [
         (Kind::VirtualMachine, &["create", "delete", "patch"][..]),
         (Kind::VirtualMachineInstance, &["create", "delete", "patch"]),
+        (Kind::VirtualMachineInstanceMigration, &["delete", "patch"]),
         (Kind::VirtualMachineInstanceReplicaSet, &["delete"]),
         (Kind::VirtualMachinePool, &["delete"]),
         (Kind::KubeVirt, &["create", "patch"]),
@@ -98,6 +99,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
     unbound.push(((Kind::APIService, None, "delete"), "bound by resourceNames"));
     for kind in [
         Kind::VirtualMachine,
+        Kind::VirtualMachineInstanceMigration,
         Kind::VirtualMachineInstanceReplicaSet,
         Kind::VirtualMachinePool,
         Kind::KubeVirt,
@@ -154,54 +156,6 @@ fn every_policy_holds_and_fails_closed() {
         let spec = json!({"policyName": name, "validationActions": ["Deny"]});
         assert_eq!(binding.unwrap()["spec"], spec, "{name}");
     }
-}
-
-/// The policies permit virt-api's writes, by the constants that it uses, and refuse all other differences.
-#[test]
-fn virt_api_may_write_what_subresources_change_and_nothing_else() {
-    let of_server = &super::api::OF_THE_SERVER[..];
-    for (name, resources, parts) in [
-        (
-            "kubevirt-apiserver-vms",
-            json!(["virtualmachines", "virtualmachines/status"]),
-            vec![("spec", &VM_SPEC_FIELDS[..]), ("status", &VM_STATUS_FIELDS[..]), ("metadata", of_server)],
-        ),
-        (
-            "kubevirt-apiserver-vmis",
-            json!(["virtualmachineinstances"]),
-            vec![("spec", &VMI_SPEC_FIELDS[..]), ("status", &VMI_STATUS_FIELDS[..]), ("metadata", of_server)],
-        ),
-    ] {
-        let policy = policy(name);
-        let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
-        assert_eq!(rules.len(), 1, "{name}");
-        assert_eq!((&rules[0]["resources"], &rules[0]["operations"]), (&resources, &json!(["UPDATE"])));
-        let validations = policy["spec"]["validations"].as_array().unwrap();
-        let says = |expression: &str| validations.iter().any(|one| one["expression"] == expression);
-        for (part, fields) in parts {
-            let [new, old] = ["object", "oldObject"].map(|object| format!("{object}.?{part}.orValue({{}})"));
-            let allowed = format!("key in {}", json!(fields));
-            let expression = format!(
-                "{new}.all(key, {allowed} || key in {old} && {old}[key] == {new}[key]) && \
-                 {old}.all(key, {allowed} || key in {new})"
-            );
-            assert!(says(&expression), "{name}: {expression}");
-        }
-        assert_eq!(validations.len(), 3, "{name}");
-    }
-    // The fencing policies also apply to virt-api, which may change one field of a VMI's status.
-    let fencing = expressions(&policy("kubevirt-fencing-finalizers"));
-    assert!(!fencing.contains("kubevirt-apiserver"), "{fencing}");
-    let status = policy("kubevirt-fencing-status");
-    assert!(!status["spec"]["matchConditions"].to_string().contains("kubevirt-apiserver"), "{status}");
-    let first = status["spec"]["validations"][0]["expression"].as_str().unwrap();
-    let is_api = "request.userInfo.username == \"system:serviceaccount:kubevirt:kubevirt-apiserver\"";
-    let [new, old] = ["object", "oldObject"].map(|object| format!("{object}.?status.orValue({{}})"));
-    let evacuates = format!(
-        "{is_api} && {new}.all(key, key in [\"evacuationNodeName\"] || key in {old} && {old}[key] == {new}[key]) && \
-         {old}.all(key, key in [\"evacuationNodeName\"] || key in {new})"
-    );
-    assert!(first.ends_with(&format!("|| {evacuates}")), "{first}");
 }
 
 /// An APIService receives requests in place of the API server. `resourceNames` do not restrict its creation.

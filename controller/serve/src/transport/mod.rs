@@ -12,7 +12,7 @@ pub mod tls;
 
 pub use authorities::Authorities;
 pub use transport::network::*;
-pub use transport::{SILENCE, probe, response, upgrade_response, wants_upgrade};
+pub use transport::{Acceptor, LogLimiter, SILENCE, probe, response, upgrade_response, wants_upgrade};
 
 use cluster_client::error::{Error, Result};
 use cluster_client::metrics::Page;

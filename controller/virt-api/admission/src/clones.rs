@@ -14,34 +14,20 @@
 //! A review may be forged by any client that reaches the port. Its author learns whether a user may clone,
 //! and the target of a DataSource. A token signed for it is useless, since it is in no DataVolume that passed
 //! virt-api's webhook (the policy `kubevirt-clone-tokens` forbids adding it later, and virt-controller
-//! requires that the webhook existed). So that a flood of reviews does not flood the API server, [`AT_ONCE`]
-//! are processed at a time and [`WAITING`] wait. Beyond that, one of the address with most reviews is refused
-//! at once ([`super::waiting`]). Reviews of all users come from the API server's address: therefore the
-//! namespaces of an address share its places, and take turns ([`namespaces`]).
+//! requires that the webhook existed). A flood of reviews does not flood the API server ([`super::turns`]).
 
 use super::rules::clone::{CloneResult, CloneSource, CloneSubject, MOST, account, denied};
-use super::waiting::{Waiting, WaitingPlace};
+use super::turns::Turns;
 use api::cdi::{DataSource, DataSourceSource};
 use api::vm::VirtualMachine;
 use api::wire;
-use cluster_client::error::{Error, ErrorKind, Result};
+use cluster_client::error::Result;
 use cluster_client::{Server, Writer, review};
 use cluster_model::clones::RIGHT;
 use cluster_model::objects::{Key, Kind};
-use namespaces::{Namespaces, Share};
 use serde_json::{Value, json};
 use serve::transport::Peer;
-use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
 
-mod namespaces;
-
-/// Time-out of a review, from its arrival to its answer. The API server waits 10 s.
-const PATIENCE: Duration = Duration::from_secs(8);
-/// Maximum number of reviews processed at the same time.
-const AT_ONCE: usize = 8;
-/// Maximum number of reviews that wait or are being processed.
-const WAITING: usize = 128;
 /// Name of virt-api in managed fields.
 const COMPONENT: &str = "virt-api";
 
@@ -60,57 +46,18 @@ pub(super) struct CloneCheck<'a> {
 pub(super) struct Clones {
     client: kube::Client,
     server: Writer,
-    waiting: Waiting,
-    namespaces: Namespaces,
-    working: Semaphore,
+    turns: Turns,
 }
 
 impl Clones {
     pub(super) fn new(client: kube::Client) -> Clones {
-        Clones {
-            server: Writer::new(client.clone(), COMPONENT),
-            client,
-            waiting: Waiting::new(WAITING),
-            namespaces: Namespaces::new(WAITING),
-            working: Semaphore::new(AT_ONCE),
-        }
+        Clones { server: Writer::new(client.clone(), COMPONENT), client, turns: Turns::new() }
     }
 
     /// The result for each source.
     pub(super) async fn found(&self, asked: &CloneCheck<'_>, peer: Peer) -> Result<Vec<Option<CloneResult>>> {
-        let is_full = || {
-            let what = format!(
-                "cannot check the permission to clone: {WAITING} other reviews wait for the API server; try again"
-            );
-            Error::new(ErrorKind::Unreachable, what)
-        };
-        let Some(share) = self.namespaces.enter(peer, asked.namespace) else {
-            let what = format!(
-                "cannot check the permission to clone: too many other reviews of the namespace {} wait for the API server; try again",
-                asked.namespace
-            );
-            return Err(Error::new(ErrorKind::Unreachable, what));
-        };
-        let Some(place) = self.waiting.enter(peer) else { return Err(is_full()) };
-        let looked = async {
-            let _works = self.turn(&share, &place).await?;
-            self.look(asked).await
-        };
-        tokio::select! {
-            looked = tokio::time::timeout(PATIENCE, looked) => looked.unwrap_or_else(|_| {
-                let what = format!("the API server did not answer the access review for the clone within {} s; try again", PATIENCE.as_secs());
-                Err(Error::new(ErrorKind::Unreachable, what))
-            }),
-            () = place.wait_until_taken() => Err(is_full()),
-        }
-    }
-
-    /// Waits until the review may start. The next one starts without waiting for the end of this one.
-    async fn turn(&self, share: &Share<'_>, place: &WaitingPlace<'_>) -> Result<SemaphorePermit<'_>> {
-        let _of_namespace = share.wait_for_turn().await;
-        let _of_address = place.wait_for_turn().await;
-        let works = self.working.acquire().await;
-        works.map_err(|e| Error::setup("permissions of clones are not checked any more", e))
+        let doing = "check the permission to clone";
+        self.turns.run(peer, asked.namespace, doing, Box::pin(self.look(asked))).await
     }
 
     async fn look(&self, asked: &CloneCheck<'_>) -> Result<Vec<Option<CloneResult>>> {

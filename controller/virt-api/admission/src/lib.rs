@@ -8,13 +8,15 @@
 //!                                               ├───► workloads: the existence of VMs or DataVolumes
 //!                                               ├───► clones: access reviews for PVCs of other namespaces
 //!                                               ├───► evictions: a pod and its VMI, ─► the node that the VMI must leave
+//!                                               ├───► migrations: the VMI of a new migration, and its other migrations
 //!                                               └───► subresources: requests of users about VMs
 //! ```
 //!
 //! A review is answered from cached data, without requests to the API server, which waits for the answer.
-//! There are three exceptions: remaining VMs are listed when the installation is to be deleted, the pod and
-//! its VMI are read when a launcher pod is to be evicted, and access is reviewed when a disk is to be cloned
-//! from another namespace. Certificate and settings are watched, so their changes need no restart.
+//! There are four exceptions: remaining VMs are listed when the installation is to be deleted, the pod and
+//! its VMI are read when a launcher pod is to be evicted, the VMI is read and its migrations are listed when
+//! another migration is created, and access is reviewed when a disk is to be cloned from another namespace.
+//! Certificate and settings are watched, so their changes need no restart.
 //!
 //! Callers: a webhook is served below a path segment that only the webhook configurations contain, so that
 //! the port is useless to clients that cannot read them. More programs than the API server can read them, and
@@ -36,9 +38,12 @@ mod clones;
 mod evictions;
 pub mod live;
 mod measures;
+mod migrations;
+mod namespaces;
 mod order;
 mod rights;
 pub mod routes;
 pub mod rules;
+mod turns;
 mod waiting;
 mod workloads;

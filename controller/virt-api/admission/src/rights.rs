@@ -28,6 +28,17 @@ mod tests {
         review.to_string()
     }
 
+    /// The review of a migration of the VMI whose pod is evicted.
+    fn migration() -> String {
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "1", "operation": "CREATE", "namespace": "n", "kind": {"kind": "VirtualMachineInstanceMigration"},
+                "object": {"spec": {"vmiName": "web"}}, "userInfo": {"username": "somebody"},
+            },
+        });
+        review.to_string()
+    }
+
     #[tokio::test]
     async fn every_right_is_used_and_no_other() {
         let server = ApiServer::default();
@@ -52,6 +63,7 @@ mod tests {
         objects("External").into_iter().for_each(|(path, object)| server.put(&path, object));
         review("/pod-eviction-validate", eviction(false)).await;
         review("/datavolume-mutate", clone()).await;
+        review("/migration-validate-create", migration()).await;
         let (all, asked) =
             (all_rights(Program::Api).collect::<BTreeSet<_>>(), BTreeSet::from(subresources::RIGHTS));
         server.until_used(&(&all - &asked)).await;

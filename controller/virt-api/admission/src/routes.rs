@@ -13,8 +13,10 @@ use super::clones::{CloneCheck, Clones};
 use super::evictions::Evictions;
 use super::live::Live;
 use super::measures;
+use super::migrations::Migrations;
 use super::rules::clone::{self, CloneResult};
 use super::rules::eviction::reduced;
+use super::rules::migration;
 use super::rules::{
     AdmissionResponse, Request, RequestContext, check_failed, judge, needs_workloads, review,
 };
@@ -45,6 +47,7 @@ pub struct Routes {
     gate: Gate,
     workloads: Workloads,
     evictions: Evictions,
+    migrations: Migrations,
     clones: Clones,
     subresources: subresources::Routes,
     random: &'static dyn SecureRandom,
@@ -80,6 +83,7 @@ impl Routes {
             gate: Gate::new(client.clone()),
             workloads: Workloads::new(webhooks.clone()),
             evictions: Evictions::new(webhooks.clone()),
+            migrations: Migrations::new(webhooks.clone()),
             clones: Clones::new(webhooks),
             subresources: subresources::Routes::new(client, aggregation, handlers, signer, settings),
             random,
@@ -164,6 +168,18 @@ impl Routes {
                 }
                 left => left?,
             };
+        }
+        if hook.question == Question::NewMigration
+            && let Some(vmi) = migration::vmi_of(request, &context)
+        {
+            // On the heap, as for an eviction.
+            match Box::pin(self.migrations.facts(&vmi, peer)).await {
+                Ok(facts) => context.migration = Some(facts),
+                Err(error) => {
+                    tracing::warn!("{}: {}", hook.name, error.chain());
+                    return Ok(migration::deferred_unread(request, &error.chain()));
+                }
+            }
         }
         self.check_clones(hook, peer, request, &mut context).await?;
         let request = Arc::clone(request);

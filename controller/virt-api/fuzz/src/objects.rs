@@ -6,6 +6,7 @@
 
 use crate::generate::{Chance, change, made};
 use crate::judged::{context, judged, reviewed};
+use admission::rules::migration::MigrationFacts;
 use cluster_model::webhooks::WEBHOOKS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub(crate) fn admission(input: &[u8]) {
         context = crate::judged::context(settings);
     }
     context.left = (begin & 0x40 != 0).then_some("Virtual Machines");
+    context.migration = (begin & 0x08 != 0).then(|| migration_facts(begin));
     if begin & 0x20 != 0 {
         context.installations = vec![("kubevirt".to_owned(), "other".to_owned())];
     }
@@ -62,10 +64,20 @@ pub(crate) fn admission(input: &[u8]) {
         user["extra"] = json!({"authentication.kubernetes.io/node-name": ["node1"]});
     }
     let request = json!({
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": operation, "name": "web", "kind": {"kind": kind},
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": operation, "namespace": "n", "name": "web", "kind": {"kind": kind},
         "object": object, "oldObject": old, "userInfo": user,
     });
     judged(&reviewed(&request), hook, &context);
+}
+
+/// The VMI of a migration, and whether another migration of it has not ended.
+fn migration_facts(begin: u8) -> MigrationFacts {
+    let conditions = json!([{"type": "LiveMigratable", "status": "False", "reason": "a", "message": "b"}]);
+    let status =
+        if begin & 0x04 == 0 { json!({"phase": "Running"}) } else { json!({"conditions": conditions}) };
+    let vmi = json!({"metadata": {"name": "web"}, "spec": {"domain": {"devices": {}}}, "status": status});
+    let active = (begin & 0x02 != 0).then(|| "1".to_owned());
+    MigrationFacts { vmi: api::wire::read(vmi).ok().map(Box::new), active }
 }
 
 /// The schemas of our kinds, by kind.
@@ -114,6 +126,7 @@ fn begun(path: &str) -> (&'static str, Value) {
             object("VirtualMachine", json!({"runStrategy": "Always", "template": template}))
         }
         Some("virtualmachineinstances") => object("VirtualMachineInstance", spec),
+        Some("migration") => object("VirtualMachineInstanceMigration", json!({"vmiName": "web"})),
         Some("virtualmachinereplicaset") => object(
             "VirtualMachineInstanceReplicaSet",
             json!({"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}),

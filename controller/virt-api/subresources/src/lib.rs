@@ -10,6 +10,7 @@
 //!               │
 //!               ├─ lifecycle   start, stop, restart ── pure ─► changes of a VM ─► api-server (guarded merge patches)
 //!               ├─ evacuation  evacuate/cancel ── pure ─► a change of a VMI ─► api-server
+//!               ├─ migration   migrate ── pure ─► a VirtualMachineInstanceMigration ─► api-server
 //!               ├─ sizes       a VM with the values of its instance type and its preference
 //!               ├─ vmi         preconditions on the VMI; pure
 //!               ├─ guest       reports of the guest agent, in the fields of the API
@@ -42,6 +43,7 @@ mod evacuation;
 mod guest;
 mod handlers;
 mod lifecycle;
+mod migration;
 mod objects;
 mod ports;
 mod query;

@@ -1,7 +1,8 @@
-//! VMs and VMIs at the API server: reads, and changes by requests.
+//! VMs, VMIs and migrations at the API server: reads, and changes by requests.
 
 use crate::evacuation::{EvacuateCancelOptions, cancel};
 use crate::lifecycle::Changes;
+use crate::migration::{MigrateOptions, migration};
 use crate::refusal::{Refusal, Result, Subject};
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
@@ -18,7 +19,7 @@ const TRIES: usize = 8;
 const COMPONENT: &str = "virt-api";
 
 /// Rights that requests of this API need, in addition to access reviews.
-pub const RIGHTS: [Right; 10] = [
+pub const RIGHTS: [Right; 11] = [
     (Kind::ControllerRevision, None, "get"),
     (Kind::VirtualMachine, None, "get"),
     (Kind::VirtualMachine, None, "patch"),
@@ -27,6 +28,7 @@ pub const RIGHTS: [Right; 10] = [
     (Kind::VirtualMachineClusterPreference, None, "get"),
     (Kind::VirtualMachineInstance, None, "get"),
     (Kind::VirtualMachineInstance, None, "patch"),
+    (Kind::VirtualMachineInstanceMigration, None, "create"),
     (Kind::VirtualMachineInstancetype, None, "get"),
     (Kind::VirtualMachinePreference, None, "get"),
 ];
@@ -123,6 +125,22 @@ impl Objects {
             }
         }
         Err(changed_meanwhile(Subject { kind: "virtualmachineinstance", name }))
+    }
+
+    /// Creates the migration of a VM. A refusal by a webhook, for example of virt-api itself, is passed on as a
+    /// conflict.
+    pub(crate) async fn migrate(&self, namespace: &str, name: &str, options: &MigrateOptions) -> Result<()> {
+        let writer = self.writer(&options.dry_run)?;
+        let found = self.both(namespace, name).await?;
+        let object = migration(found.vmi.as_ref(), name, options)?;
+        let key = Key::new(Kind::VirtualMachineInstanceMigration, namespace, "(new)");
+        match writer.create(&key, &object).await {
+            Ok(_) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::Refused | ErrorKind::Conflict) => {
+                Err(Refusal::conflict(Subject { kind: "virtualmachine", name }, &error.chain()))
+            }
+            Err(error) => Err(failed(&error)),
+        }
     }
 
     /// The writer for these `dryRun` options.
@@ -229,6 +247,7 @@ mod tests {
         objects.change("n", "web", &[], |found| stop(&found.vm, found.vmi.as_ref(), &stops)).await.unwrap();
         assert_eq!(objects.vm("n", "web").await.unwrap().run_strategy(), api::vm::RunStrategy::Halted);
         assert_eq!(objects.vmi("n", "web").await.unwrap().spec.termination_grace_period_seconds, Some(0));
+        objects.migrate("n", "web", &MigrateOptions::default()).await.unwrap();
         // Kinds with which a VM is shown.
         for (kind, _, _) in RIGHTS.into_iter().filter(|(kind, ..)| kind.group() != "kubevirt.io") {
             let namespace = if kind.name().contains("Cluster") { "" } else { "n" };
@@ -282,6 +301,43 @@ mod tests {
         let count = server.count();
         objects.cancel_evacuation("n", "web", &options).await.unwrap();
         assert_eq!(server.count(), count + 1, "read, and not written again");
+    }
+
+    #[tokio::test]
+    async fn a_migration_is_created_once_it_is_wanted_and_its_refusal_is_told() {
+        let server = ApiServer::default();
+        server.put(VM, json!({"metadata": {"name": "web"}, "spec": {"runStrategy": "Always"}}));
+        let objects = Objects::new(server.client());
+        let options = |body: Value| serde_json::from_value::<MigrateOptions>(body).unwrap();
+        let migrations = || {
+            let all = server.objects().into_iter();
+            all.filter(|(kind, _)| *kind == Kind::VirtualMachineInstanceMigration).count()
+        };
+        let stopped = objects.migrate("n", "web", &options(json!({}))).await.unwrap_err();
+        assert_eq!(stopped.status, 409);
+        server.put(VMI, json!({"metadata": {"name": "web"}, "spec": {}, "status": {"phase": "Running"}}));
+        objects.migrate("n", "web", &options(json!({"dryRun": ["All"]}))).await.unwrap();
+        assert_eq!(migrations(), 0, "it was tried out");
+        let odd = objects.migrate("n", "web", &options(json!({"dryRun": ["Some"]}))).await.unwrap_err();
+        assert_eq!((odd.status.as_u16(), migrations()), (400, 0));
+        objects.migrate("n", "web", &options(json!({}))).await.unwrap();
+        assert_eq!(migrations(), 1);
+        let all = "POST /apis/kubevirt.io/v1/namespaces/n/virtualmachineinstancemigrations";
+        let denied = "admission webhook \"migration-create-validator.kubevirt.io\" denied the request: in-flight migration detected.";
+        for (code, reason, status) in [
+            (422, "Invalid", 409),
+            (403, "Forbidden", 409),
+            (429, "TooManyRequests", 503),
+            (404, "NotFound", 500),
+        ] {
+            server.answers_once(all, code, kit::failure(code, reason, denied));
+            let refused = objects.migrate("n", "web", &options(json!({}))).await.unwrap_err();
+            assert_eq!(refused.status, status, "{}", refused.message);
+            assert!(refused.message.ends_with(denied), "{}", refused.message);
+        }
+        assert_eq!(migrations(), 1);
+        let none = objects.migrate("n", "db", &options(json!({}))).await.unwrap_err();
+        assert_eq!(none.status, 404);
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //!  path ─► document                                                          (unauthenticated)
 //!   ├─► uploadtoken ─► requester ─► access ─► a token
 //!   └─► Route ─► requester ─► access ─► the action
-//!                                        ├─ of a VM: Objects::change(lifecycle::…)
+//!                                        ├─ of a VM: Objects::change(lifecycle::…), Objects::migrate
 //!                                        ├─ of a VMI: its object ─► vmi::permits ─► running, ports
 //!                                        └─ not served ([`unserved`]): 501, by name
 //! ```
@@ -13,6 +13,7 @@ use crate::access::Access;
 use crate::evacuation::EvacuateCancelOptions;
 use crate::handlers::Handlers;
 use crate::lifecycle::{RestartOptions, StartOptions, StopOptions, restart, start, stop};
+use crate::migration::MigrateOptions;
 use crate::objects::Objects;
 use crate::ports::Protocol;
 use crate::refusal::{Refusal, Result, with_json, with_json_text};
@@ -200,6 +201,10 @@ impl Routes {
                 let decide =
                     |found: &crate::objects::VmWithVmi| restart(&found.vm, found.vmi.as_ref(), &options);
                 self.objects.change(namespace, name, &dry, decide).await?;
+            }
+            Action::Migrate => {
+                let options: MigrateOptions = body::read(asked, OPTIONS).await?;
+                self.objects.migrate(namespace, name, &options).await?;
             }
             Action::ExpandSpec => {
                 let vm = self.objects.vm(namespace, name).await?;

@@ -6,7 +6,6 @@ use cluster_model::subresources::{Action, Subresource};
 /// Alternative to a subresource that is not served; `None` for a served one.
 pub(crate) fn instead(subresource: &Subresource) -> Option<&'static str> {
     Some(match subresource.action {
-        Action::Migrate => "live migration does not work yet; stop the VM and start it on another node",
         Action::AddVolume | Action::RemoveVolume => {
             "volumes cannot be attached to a running VM yet; change spec.template and restart the VM"
         }

@@ -1,24 +1,45 @@
-//! Histories of VMIs that migrate: two attempts at a guest, one of which runs it.
+//! Histories of VMIs that migrate: VirtualMachineInstanceMigrations lead to two attempts at a guest, one of which runs it.
 
 use super::{cases, comes_to_an_end, none, nothing_is_left};
 use crate::sim::event::{Event, faults, migration_event};
 use crate::sim::history::Run;
+use crate::sim::migration::MigrationEnd;
 use api::launcher::{Ending, Life};
 use cluster_model::objects::{Key, Kind};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
-const OURS: [Kind; 3] = [Kind::VirtualMachine, Kind::VirtualMachineInstance, Kind::Pod];
+const OURS: [Kind; 4] =
+    [Kind::VirtualMachine, Kind::VirtualMachineInstance, Kind::VirtualMachineInstanceMigration, Kind::Pod];
 
 proptest! {
     #![proptest_config(cases(200))]
 
-    /// The guest of a VMI runs in one pod at most, and that is its active one, whoever ends meanwhile.
+    /// The guest of a VMI runs in one pod at most, and that is its active one, whatever ends meanwhile. Each migration ends, or
+    /// has a reason to wait.
     #[test]
     fn at_most_one_attempt_runs_the_guest(
-        history in prop::collection::vec((migration_event(), faults(), 0..6_usize), 2..16)
+        history in prop::collection::vec((migration_event(), faults(), 0..8_usize), 2..16)
     ) {
         nothing_is_left(&history, |key| OURS.contains(&key.kind))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(120))]
+
+    /// The same where each event has its time.
+    #[test]
+    fn migrations_end_with_a_reason_whatever_goes_wrong(
+        history in prop::collection::vec((migration_event(), faults()), 2..10)
+    ) {
+        let mut run = Run::new();
+        happens(&mut run, &[Event::Vm(0, "Always")]);
+        for (event, faults) in history {
+            run.expect(&faults);
+            happens(&mut run, &[event]);
+        }
+        comes_to_an_end(&mut run)?;
     }
 }
 
@@ -43,33 +64,123 @@ fn happens(run: &mut Run, events: &[Event]) {
 /// Node of the guest, uid of its VMI, and the number of its pods that have not ended.
 fn seen(run: &Run, vmi: &Key) -> (String, String, usize) {
     let object = run.sim.get(vmi);
-    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let pods = run.sim.keys(Kind::Pod);
     let pods = pods.iter().filter(|pod| !crate::sim::is_over(run.sim.get(pod))).count();
     (text(&object["status"]["nodeName"]), text(&object["metadata"]["uid"]), pods)
 }
+
+/// The phases of all migrations, in the order of their creation.
+fn phases(run: &Run) -> Vec<String> {
+    let mut all = run.sim.keys(Kind::VirtualMachineInstanceMigration);
+    let version =
+        |key: &Key| key.name.rsplit('-').next().unwrap_or_default().parse::<u64>().unwrap_or_default();
+    all.sort_by_key(version);
+    all.iter().map(|key| run.sim.phase(key).to_owned()).collect()
+}
+
+/// Reasons of failures that the migrations tell.
+fn failures(run: &Run) -> Vec<String> {
+    let told = run.sim.told.iter().filter(|(reason, _)| reason == "FailedMigration");
+    told.map(|(_, message)| message.clone()).collect()
+}
+
+const ARRIVES: Event = Event::MigrationEnds(0, MigrationEnd::Arrives(0));
 
 #[test]
 fn a_vmi_migrates_to_and_fro_and_stays_the_same() {
     let (mut run, vmi) = running();
     let (node, uid, _) = seen(&run, &vmi);
     assert_eq!(node, "node1");
-    for node in ["node2", "node1", "node2"] {
+    for (order, node) in (0..6).zip(["node2", "node1"].into_iter().cycle()) {
         happens(&mut run, &[Event::Migrate(0)]);
         assert_eq!(seen(&run, &vmi).2, 2, "source and target");
-        happens(&mut run, &[Event::Arrive(0, true)]);
-        assert_eq!(seen(&run, &vmi), (node.to_owned(), uid.clone(), 1));
+        happens(&mut run, &[Event::MigrationEnds(0, MigrationEnd::Arrives(order))]);
+        assert_eq!(seen(&run, &vmi), (node.to_owned(), uid.clone(), 1), "{order}");
     }
+    assert_eq!(phases(&run), ["Succeeded"; 5], "the oldest was deleted");
+    assert_eq!(failures(&run), [""; 0]);
     comes_to_an_end(&mut run).unwrap();
-    assert_eq!(run.sim.keys(Kind::Pod), []);
+    assert_eq!((run.sim.keys(Kind::Pod), phases(&run)), (vec![], vec![]));
 }
 
 #[test]
 fn a_guest_whose_migration_fails_stays_where_it_is() {
+    for (end, reason) in [
+        (MigrationEnd::Fails, "source node reported migration failed: no progress"),
+        (MigrationEnd::TargetEnds, "Migration failed because target pod shutdown during migration"),
+    ] {
+        let (mut run, vmi) = running();
+        let before = seen(&run, &vmi);
+        happens(&mut run, &[Event::Migrate(0), Event::MigrationEnds(0, end)]);
+        assert_eq!((seen(&run, &vmi), phases(&run)), (before, vec!["Failed".to_owned()]));
+        assert!(failures(&run).iter().any(|message| message == reason), "{:?}", failures(&run));
+    }
+}
+
+/// The virt-handler of the source is gone with its node's network, or was killed.
+#[test]
+fn a_guest_arrives_though_its_source_never_reports_the_end() {
     let (mut run, vmi) = running();
-    let before = seen(&run, &vmi);
-    happens(&mut run, &[Event::Migrate(0), Event::Arrive(0, false)]);
-    assert_eq!(seen(&run, &vmi), before);
+    let uid = seen(&run, &vmi).1;
+    happens(&mut run, &[Event::Migrate(0), Event::MigrationEnds(0, MigrationEnd::ArrivesUnheard)]);
+    assert_eq!(seen(&run, &vmi), ("node2".to_owned(), uid, 1));
+    assert_eq!(phases(&run), ["Succeeded"]);
+}
+
+#[test]
+fn a_migration_is_cancelled_at_each_of_its_steps() {
+    for ticks in 0..16 {
+        let (mut run, vmi) = running();
+        let before = seen(&run, &vmi);
+        run.happen(&Event::Migrate(0));
+        run.hurry(ticks);
+        happens(&mut run, &[Event::Cancel(0)]);
+        assert_eq!((seen(&run, &vmi), phases(&run)), (before, vec![]), "after {ticks} ticks");
+        // Its VMI can be migrated again.
+        happens(&mut run, &[Event::Migrate(0), ARRIVES]);
+        assert_eq!(phases(&run), ["Succeeded"], "after {ticks} ticks");
+    }
+}
+
+#[test]
+fn a_vmi_that_is_stopped_at_each_step_of_its_migration_ends_it() {
+    for ticks in 0..16 {
+        let (mut run, _) = running();
+        run.happen(&Event::Migrate(0));
+        run.hurry(ticks);
+        happens(&mut run, &[Event::Vm(0, "Halted")]);
+        assert_eq!((run.sim.keys(Kind::Pod), phases(&run)), (vec![], vec![]), "after {ticks} ticks");
+    }
+}
+
+#[test]
+fn a_second_migration_of_a_vmi_is_refused_while_the_first_has_it() {
+    let (mut run, vmi) = running();
+    happens(&mut run, &[Event::Migrate(0), Event::Migrate(0)]);
+    assert_eq!(phases(&run), ["Running", "Failed"]);
+    assert!(failures(&run).iter().any(|message| message.contains("another migration job is in progress")));
+    happens(&mut run, &[ARRIVES]);
+    assert_eq!(
+        (seen(&run, &vmi).0.as_str(), phases(&run)),
+        ("node2", vec!["Succeeded".into(), "Failed".into()])
+    );
+}
+
+#[test]
+fn a_controller_that_is_killed_at_any_request_of_a_migration_goes_on_with_it() {
+    use crate::sim::event::Fault;
+    for request in 0..14 {
+        for is_done in [true, false] {
+            let (mut run, vmi) = running();
+            let uid = seen(&run, &vmi).1;
+            // The program ends where it has no answer.
+            run.expect(&[(0, Fault::Break(request, is_done)), (usize::from(request) / 3, Fault::Restart(1))]);
+            happens(&mut run, &[Event::Migrate(0), ARRIVES]);
+            assert_eq!(seen(&run, &vmi), ("node2".to_owned(), uid, 1), "{request} {is_done}");
+            assert_eq!(phases(&run), ["Succeeded"], "{request} {is_done}");
+        }
+    }
 }
 
 /// The launcher of the source leaves its ending to the kubelet, too.
@@ -79,7 +190,7 @@ fn the_end_of_a_source_is_not_the_end_of_its_vmi() {
     happens(&mut run, &[Event::Migrate(0)]);
     let state = run.sim.get(&vmi)["status"]["migrationState"].clone();
     let source = Key::new(Kind::Pod, "n", state["sourcePod"].as_str().unwrap());
-    run.happen(&Event::Arrive(0, true));
+    happens(&mut run, &[ARRIVES]);
     let message = Ending { life: Life::Succeeded, reason: None, message: None }.termination();
     let ended = json!({"exitCode": 0, "finishedAt": run.sim.now.to_string(), "message": message});
     let compute = json!([{"name": "compute", "ready": false, "state": {"terminated": ended}}]);

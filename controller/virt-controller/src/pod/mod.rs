@@ -37,6 +37,7 @@ mod image_containers;
 mod labels;
 mod limits;
 mod log;
+mod migration_target;
 mod networks;
 mod placement;
 mod ports;
@@ -51,6 +52,7 @@ pub(crate) use debug::keeps_failed_pod;
 pub(crate) use labels::MEMORY_OVERHEAD;
 pub(crate) use limits::AutomaticLimits;
 pub(crate) use log::NAME as LOG;
+pub(crate) use migration_target::MigrationTarget;
 pub(crate) use networks::on_networks;
 pub(crate) use placement::placement;
 pub(crate) use resources::overhead;
@@ -60,7 +62,7 @@ use api::machine::{Machine, ResourceClaim, Volume};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::config::Config;
 use cluster_model::launcher::{ASKED_IMAGE, CAPABILITIES, USER};
-use cluster_model::objects::{ClusterFacts, Kind, LauncherAttempt, PersistentVolumeClaim, names, owner};
+use cluster_model::objects::{ClusterFacts, Kind, PersistentVolumeClaim, names, owner};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -88,6 +90,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) state: Option<&'a str>,
     /// The limits that the pod gets by itself.
     pub(crate) limits: AutomaticLimits,
+    /// The migration whose guest the pod receives. `None` for the start of the VMI.
+    pub(crate) receives: Option<MigrationTarget<'a>>,
 }
 
 /// The pod of a VMI. `vmi` is complete (its defaults are filled in), and `machine` is its checked spec.
@@ -122,13 +126,18 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
     insert_unless_empty(&mut spec, "imagePullSecrets", Value::Array(secrets));
     let mut annotations = labels::annotations(vmi, machine, around.config);
     annotations.insert(ASKED_IMAGE.to_owned(), around.facts.launcher_image.clone());
+    let mut labels = labels::labels(meta, machine);
+    if let Some(target) = &around.receives {
+        target.mark(&mut labels, &mut annotations);
+        target.place(&mut spec, &uid);
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": names::pod(&machine.name, &uid, LauncherAttempt::Start),
+            "name": names::pod(&machine.name, &uid, migration_target::attempt(around)),
             "namespace": machine.namespace,
-            "labels": labels::labels(meta, machine),
+            "labels": labels,
             "annotations": annotations,
             "ownerReferences": [owner::reference(Kind::VirtualMachineInstance, meta)],
         },
@@ -241,6 +250,8 @@ fn compute(
     let socket = socket();
     let mut command = vec![PROGRAM, "run", "--root", &root, "--socket", &socket, "--cache", &cache, "--once"];
     command.extend(["--termination-log", TERMINATION]);
+    let receive = around.receives.as_ref().map(|target| target.socket(&socket));
+    command.extend(receive.iter().flat_map(|path| ["--receive", path.as_str()]));
     command.extend(debug::flags(&vmi.metadata));
     insert_unless_empty(&mut container, "command", json!(command));
     insert_unless_empty(

@@ -51,7 +51,7 @@ fn affinity(said: Option<&Value>, machine: &Machine, config: &Config) -> Value {
 }
 
 /// Field of an object, created if it is missing.
-fn field_or_insert<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Value> {
+pub(super) fn field_or_insert<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Value> {
     if value.is_null() {
         *value = json!({});
     }

@@ -43,8 +43,16 @@ fn limited(change: Value, settings: Value, image_volumes: bool, limits: Automati
     files.status.capacity = [("storage".to_owned(), api::quantity::Quantity::parse("4Gi").unwrap())].into();
     let claims = BTreeMap::from([("files".to_owned(), files), ("device".to_owned(), block)]);
     let state = machine.keeps_state().then_some("persistent-state-for-web-x7k2p");
-    let around =
-        Surroundings { config: &config, facts: &facts, image_volumes, claims: &claims, state, limits };
+    let receives = None;
+    let around = Surroundings {
+        config: &config,
+        facts: &facts,
+        image_volumes,
+        claims: &claims,
+        state,
+        limits,
+        receives,
+    };
     pod(&vmi, &machine, &around)
 }
 

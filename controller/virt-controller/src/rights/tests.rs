@@ -52,6 +52,20 @@ fn history() -> Sim {
     sim.settle();
     let run = Key::new(Kind::VirtualMachineInstance, "n", "web");
     sim.boot(&run);
+    // It must leave its node, and its migration is cancelled.
+    let migratable = json!([{"type": "LiveMigratable", "status": "True"}]);
+    let leaves = json!({"evacuationNodeName": "node1", "conditions": migratable});
+    sim.change(&run, json!({"spec": {"evictionStrategy": "LiveMigrate"}, "status": leaves}));
+    sim.settle();
+    let migration = sim.keys(Kind::VirtualMachineInstanceMigration).remove(0);
+    assert_eq!(sim.phase(&migration), "Scheduling");
+    let stays = json!({"evacuationNodeName": null});
+    sim.change(&run, json!({"spec": {"evictionStrategy": null}, "status": stays}));
+    sim.delete(&migration);
+    sim.settle();
+    // Another one outlives its VMI.
+    let spec = json!({"metadata": {"namespace": "n", "name": "late"}, "spec": {"vmiName": "gone"}});
+    sim.put(Kind::VirtualMachineInstanceMigration, spec);
     // A VMI with a device of a ResourceClaim.
     let mut object = vmi("claims");
     object["spec"]["domain"]["devices"]["gpus"] =

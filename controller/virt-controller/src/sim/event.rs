@@ -1,6 +1,7 @@
 //! What people want and what happens, and what goes wrong.
 
 use super::door::admitted;
+use super::migration::MigrationEnd;
 use super::others::{OtherPrograms, is_worker, worker_ends, worker_is_late};
 use super::{
     Sim, blank, data_volume, data_volume_spec, is_going, is_over, migration, others, replica_set, vm,
@@ -77,10 +78,14 @@ pub(crate) enum Event {
     Settings(bool),
     /// The installation is taken away.
     Removal,
-    /// A VMI begins to migrate.
+    /// A migration of a VMI is asked for.
     Migrate(usize),
-    /// Its guest arrives, or the migration fails.
-    Arrive(usize, bool),
+    /// It is cancelled.
+    Cancel(usize),
+    /// It ends so, or the next one does.
+    MigrationEnds(usize, MigrationEnd),
+    /// Its target pod is deleted, or taken away by force.
+    Target(usize, bool),
 }
 
 /// Something that goes wrong, and that nobody should notice in the end. Lengths are in ticks.
@@ -139,13 +144,24 @@ pub(crate) fn migration_event() -> impl Strategy<Value = Event> {
             .prop_map(|(which, strategy)| Event::Vm(which, strategy)),
         1 => Just(Event::Work(Some(Stage::Done))),
         8 => (0..2_usize).prop_map(Event::Migrate),
-        8 => (0..2_usize, any::<bool>()).prop_map(|(which, well)| Event::Arrive(which, well)),
+        8 => (0..2_usize, migration_end()).prop_map(|(which, end)| Event::MigrationEnds(which, end)),
+        2 => (0..2_usize).prop_map(Event::Cancel),
+        2 => (0..2_usize, any::<bool>()).prop_map(|(which, by_force)| Event::Target(which, by_force)),
         1 => (0..2_usize, any::<bool>()).prop_map(|(which, leave)| Event::Delete(which, leave)),
         1 => (0..2_usize).prop_map(Event::End),
         2 => (0..2_usize, any::<bool>()).prop_map(|(which, well)| Event::Guest(which, well)),
         2 => (0..2_usize).prop_map(Event::Evict),
         1 => (0..2_usize).prop_map(Event::Vanish),
         1 => any::<bool>().prop_map(Event::Silence),
+    ]
+}
+
+fn migration_end() -> impl Strategy<Value = MigrationEnd> {
+    prop_oneof![
+        6 => (0..6_u8).prop_map(MigrationEnd::Arrives),
+        2 => Just(MigrationEnd::ArrivesUnheard),
+        2 => Just(MigrationEnd::Fails),
+        1 => Just(MigrationEnd::TargetEnds),
     ]
 }
 
@@ -207,6 +223,7 @@ pub(crate) fn faults() -> impl Strategy<Value = Vec<(usize, Fault)>> {
         Kind::ConfigMap,
         Kind::MutatingWebhookConfiguration,
         Kind::Node,
+        Kind::VirtualMachineInstanceMigration,
     ];
     let fault = prop_oneof![
         2 => (0..3_usize).prop_map(Fault::Restart),
@@ -353,10 +370,23 @@ impl Event {
             }
             Event::Removal => sim.delete(&settings),
             Event::Migrate(which) => {
-                chosen(sim, which).into_iter().for_each(|vmi| migration::begin(sim, others, &vmi));
+                if let Some(vmi) = chosen(sim, which) {
+                    migration::ask(sim, &vmi);
+                }
             }
-            Event::Arrive(which, well) => {
-                chosen(sim, which).into_iter().for_each(|vmi| migration::end(sim, others, &vmi, well));
+            Event::Cancel(which) => {
+                chosen(sim, which).into_iter().for_each(|vmi| migration::cancel(sim, &vmi));
+            }
+            Event::MigrationEnds(which, end) => {
+                chosen(sim, which).into_iter().for_each(|vmi| others.ends(&vmi, end));
+            }
+            Event::Target(which, by_force) => {
+                let pod = chosen(sim, which).and_then(|vmi| migration::target(sim, &vmi));
+                match pod {
+                    Some(pod) if by_force => sim.vanish(&pod),
+                    Some(pod) => sim.delete(&pod),
+                    None => {}
+                }
             }
         }
     }

@@ -230,7 +230,21 @@ impl Run {
                 }
             }
         }
-        self.sim.keys(Kind::VirtualMachine).iter().find_map(|key| self.unwanted(key))
+        let migrations = self.sim.keys(Kind::VirtualMachineInstanceMigration);
+        migrations
+            .iter()
+            .find_map(|key| self.unreported(key))
+            .or_else(|| self.sim.keys(Kind::VirtualMachine).iter().find_map(|key| self.unwanted(key)))
+    }
+
+    /// A migration that neither has ended, nor goes on in the status of its VMI, nor has a reason to wait.
+    fn unreported(&self, key: &Key) -> Option<String> {
+        let object = self.sim.get(key);
+        let phase = object["status"]["phase"].as_str().unwrap_or_default();
+        let goes_on = ["PreparingTarget", "TargetReady", "Running", "Succeeded", "Failed"].contains(&phase);
+        let waits = object["metadata"]["annotations"]["kubevirt.io/migrationPendingReason"].is_string();
+        let target_waits = phase == "Scheduling" && (self.others.silent || self.others.no_images);
+        (!goes_on && !waits && !target_waits).then(|| format!("{key} waits without a reason: {object:#}"))
     }
 
     /// Why a VM is not as its strategy wants it, where nothing is in its way.

@@ -1,6 +1,7 @@
 //! The others in the cluster: each looks at what there is and takes its next step. What virt-handler does is decided by
 //! its own code; its launchers are played.
 
+use super::migration::Migrations;
 use super::{Sim, is_going, is_over};
 use ::virt_handler::now::Now;
 use ::virt_handler::vmi::patch::patch;
@@ -20,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The node of all pods that the scheduler places.
 pub(crate) const NODE: &str = "node1";
 /// The node that VMIs migrate to and fro.
-pub(crate) const OTHER_NODE: &str = "node2";
+const OTHER_NODE: &str = "node2";
 const NODES: [&str; 2] = [NODE, OTHER_NODE];
 /// How often its virt-handler says that it is there.
 const BEAT: SignedDuration = SignedDuration::from_secs(30);
@@ -41,6 +42,7 @@ pub(crate) struct OtherPrograms {
     pub(crate) fails: BTreeMap<String, u8>,
     /// Launchers, by the uid of their pod.
     pub(super) lives: BTreeMap<String, Life>,
+    pub(super) migrations: Migrations,
     /// What virt-handler saw the last time.
     pictures: BTreeMap<Key, Value>,
     beaten: Option<Timestamp>,
@@ -50,7 +52,7 @@ pub(crate) struct OtherPrograms {
 impl OtherPrograms {
     /// Each takes a step. Whether anything moved.
     pub(crate) fn act(&mut self, sim: &mut Sim) -> bool {
-        let before = (sim.version, self.lives.clone());
+        let before = (sim.version, self.lives.clone(), self.migrations.clone());
         bind(sim);
         for pod in sim.keys(Kind::Pod) {
             schedule(sim, &pod);
@@ -63,12 +65,13 @@ impl OtherPrograms {
             if !self.silent {
                 self.handler(sim, vmi);
             }
+            self.migrate(sim, vmi);
         }
         let saw = |key: &Key| Some((key.clone(), sim.objects.get(key)?.clone()));
         self.pictures = vmis.iter().filter_map(saw).collect();
         self.check_guests(sim);
         collect(sim);
-        before != (sim.version, self.lives.clone())
+        before != (sim.version, self.lives.clone(), self.migrations.clone())
     }
 
     /// However many pods a VMI has: its guest runs in one of them at most, and that is its active pod.
@@ -82,6 +85,11 @@ impl OtherPrograms {
             }
             let vmi = sim.world.vmis.all().find(|vmi| vmi.metadata.uid.as_deref() == Some(of));
             if let Some(vmi) = vmi {
+                let migration = crate::vmi::migrating::unfinished(vmi);
+                // It has arrived, and that is not written yet.
+                if migration.is_some_and(|state| state.target_pod.as_ref() == Some(&key.name)) {
+                    continue;
+                }
                 let active = sim.world.active_pod(vmi).and_then(|pod| pod.meta.uid.clone());
                 assert_eq!(
                     active,
@@ -150,11 +158,18 @@ impl OtherPrograms {
                 sim.pod_runs(key, &node);
                 self.lives.insert(uid, Life::Empty);
             }
-            Some(Life::Failed) => sim.pod_ends(key, "Failed", 1),
-            Some(Life::Succeeded) => sim.pod_ends(key, "Succeeded", 0),
+            Some(Life::Failed) => sim.launcher_ends(key, "Failed", 1, self.ending(&uid)),
+            Some(Life::Succeeded) => sim.launcher_ends(key, "Succeeded", 0, self.ending(&uid)),
+            // Its guest has left it.
+            Some(_) if going && self.has_moved(&uid) => {
+                self.lives.insert(uid, Life::Succeeded);
+            }
             Some(Life::Empty) if going => sim.pod_ends(key, "Succeeded", 0),
             // The launcher is asked to end, and asks its guest.
-            Some(_) if going => drop(self.lives.insert(uid, Life::Succeeded)),
+            Some(_) if going => {
+                self.abort(&uid);
+                self.lives.insert(uid, Life::Succeeded);
+            }
             Some(_) => {}
         }
     }
@@ -198,9 +213,15 @@ impl OtherPrograms {
         let vmi: VirtualMachineInstance = api::wire::read(picture).unwrap();
         let uid_of = |text: &Option<String>| text.clone().unwrap_or_default();
         let life = pod.and_then(|pod| self.lives.get(&uid(pod))).copied();
+        if pod.is_some_and(|pod| self.is_mute(&uid(pod))) {
+            return;
+        }
+        let state = |pod: &Value, life: Life| self.migrating(&uid(pod), state(life));
         let launcher = match (pod, life) {
-            (Some(pod), Some(life)) if is_over(pod) => Launcher::Gone { last: Some(state(life)), why: None },
-            (Some(_), Some(life)) => Launcher::Speaks(state(life)),
+            (Some(pod), Some(life)) if is_over(pod) => {
+                Launcher::Gone { last: Some(state(pod, life)), why: None }
+            }
+            (Some(pod), Some(life)) => Launcher::Speaks(state(pod, life)),
             _ => Launcher::NotYet,
         };
         let pod = pod.map(uid).unwrap_or_default();
@@ -212,6 +233,7 @@ impl OtherPrograms {
             self.lives.insert(pod.clone(), life);
         }
         if !self.stubborn && matches!(plan.request, Some(Request::Shutdown { .. })) {
+            self.abort(&pod);
             self.lives.insert(pod, Life::Succeeded);
         }
         let Some(status) = plan.status else { return };
@@ -219,7 +241,13 @@ impl OtherPrograms {
         // A field that it may not write would be refused by the API server.
         assert_eq!(change.as_object().map(|fields| fields.len()), Some(1), "{change}");
         for field in change["status"].as_object().unwrap().keys() {
-            assert!(cluster_model::objects::HANDLER_STATUS_FIELDS.contains(&field.as_str()), "{field}");
+            let is_own = cluster_model::objects::HANDLER_STATUS_FIELDS.contains(&field.as_str());
+            assert!(is_own || field == "migrationState", "{field}");
+        }
+        for field in
+            change["status"]["migrationState"].as_object().into_iter().flat_map(|fields| fields.keys())
+        {
+            assert!(cluster_model::objects::SOURCE_MIGRATION_FIELDS.contains(&field.as_str()), "{field}");
         }
         let Some(now) = sim.objects.get(key).filter(|now| uid(now) == uid_of(&vmi.metadata.uid)) else {
             return;
@@ -350,8 +378,11 @@ fn schedule(sim: &mut Sim, pod: &Key) {
     if !object["spec"]["nodeName"].is_null() || is_going(object) {
         return;
     }
-    if sim.world.nodes.get("", NODE).is_some_and(cluster_model::objects::Node::takes_vmis) {
-        sim.change(pod, json!({"spec": {"nodeName": NODE}}));
+    let node = free_node(sim, object);
+    let takes =
+        |node: &str| sim.world.nodes.get("", node).is_some_and(cluster_model::objects::Node::takes_vmis);
+    if let Some(node) = node.filter(|node| takes(node)) {
+        sim.change(pod, json!({"spec": {"nodeName": node}}));
         return sim.pod_says(pod, json!({"type": "PodScheduled", "status": "True"}));
     }
     let message = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.";
@@ -359,6 +390,19 @@ fn schedule(sim: &mut Sim, pod: &Key) {
         pod,
         json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}),
     );
+}
+
+/// The node that a pod goes to: the first one, unless it keeps away from other pods of its VMI.
+fn free_node(sim: &Sim, pod: &Value) -> Option<&'static str> {
+    let keeps_away = "/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0/labelSelector/matchLabels";
+    let Some(labels) = pod.pointer(keeps_away) else { return Some(NODE) };
+    let is_avoided = |other: &Value, node: &str| {
+        let of = "kubevirt.io/created-by";
+        other["spec"]["nodeName"] == node && other["metadata"]["labels"][of] == labels[of] && !is_over(other)
+    };
+    let mut nodes = NODES.into_iter();
+    nodes
+        .find(|node| !sim.objects.iter().any(|(key, other)| key.kind == Kind::Pod && is_avoided(other, node)))
 }
 
 /// The garbage collector: what is to stay is set free, and one object whose owner is gone is deleted.

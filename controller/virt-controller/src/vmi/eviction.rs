@@ -1,11 +1,12 @@
-//! The eviction of a launcher pod that waits until the VMI is ended: the condition `EvictionRequested`.
+//! The eviction of a launcher pod that waits until the VMI has migrated or is ended: the condition `EvictionRequested`.
 //!
-//! virt-api says which node the VMI must leave (`status.evacuationNodeName`) when it puts off the eviction of a VMI with the
-//! strategy `External`, and takes that back for `evacuate/cancel`. The condition is there for as long.
+//! virt-api says which node the VMI must leave (`status.evacuationNodeName`) when it puts off the eviction of a VMI that can migrate,
+//! or has the strategy `External`, and takes that back for `evacuate/cancel`. The condition is there for as long.
 
 use super::VmiReconcile;
 use super::outcome::Outcome;
-use api::vmi::ConditionType;
+use api::vmi::{ConditionType, EvictionStrategy};
+use cluster_model::conditions::is_true;
 
 /// The reason of the condition, as upstream has it.
 const REASON: &str = "EvictionRequested";
@@ -18,11 +19,23 @@ pub(super) fn eviction(input: &VmiReconcile<'_>) -> Outcome {
         return Outcome::default().no_condition(ConditionType::EvictionRequested);
     };
     let name = input.vmi.metadata.name.as_deref().unwrap_or_default();
-    let message = format!(
-        "the eviction of the launcher pod from node {node} waits until the VMI is shut down, and a drain of \
+    let strategy = input.vmi.spec.eviction_strategy.as_ref();
+    let strategy = strategy.or(input.world.config().eviction_strategy.as_ref());
+    let migrates =
+        matches!(strategy, Some(EvictionStrategy::LiveMigrate | EvictionStrategy::LiveMigrateIfPossible))
+            && is_true(input.conditions(), &ConditionType::LiveMigratable);
+    let message = match migrates {
+        true => format!(
+            "the eviction of the launcher pod from node {node} waits until the VMI has migrated to another node, and a \
+             drain of that node waits too. kubectl get vmim shows the migration; virtctl evacuate-cancel vmi {name} \
+             cancels the evacuation"
+        ),
+        false => format!(
+            "the eviction of the launcher pod from node {node} waits until the VMI is shut down, and a drain of \
          that node waits too. Stop or restart the VM, or delete a VMI that has none; or cancel the evacuation: \
          virtctl evacuate-cancel vmi {name}"
-    );
+        ),
+    };
     Outcome::default().condition(ConditionType::EvictionRequested, "True", REASON, &message)
 }
 

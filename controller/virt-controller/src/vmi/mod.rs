@@ -24,7 +24,8 @@
 //! | `pending`, `needs`, `waiting` | until the pod is made: PVCs and their content, conditions of a VMI that waits |
 //! | `disk_conflict`, `state` | another VMI with the same PVC; the PVC of EFI variables and TPM |
 //! | `scheduling`, `pod_state`, `claimed`, `networks`, `vsock` | until the hand-over: the pod, devices of ResourceClaims, networks of Multus, the CID |
-//! | `handed_over` | while virt-handler has the VMI |
+//! | `handed_over`, `migrating` | while virt-handler has the VMI; while its guest migrates to another node |
+//! | `launcher_pod` | the launcher pod as a value, for the start and for live migrations |
 //! | `ready`, `eviction`, `volumes`, `outdated` | conditions Ready and EvictionRequested, status of PVCs, label of an older launcher |
 //! | `end`, `name_conflict` | deletion of the pods and of the finalizer; a pod of another owner with the launcher's name |
 //! | `outcome` | the result of steps, and the plan that follows from it |
@@ -45,6 +46,8 @@ mod end;
 mod ending_tests;
 mod eviction;
 mod handed_over;
+pub(crate) mod launcher_pod;
+pub(crate) mod migrating;
 mod name_conflict;
 #[cfg(test)]
 mod name_conflict_tests;
@@ -53,7 +56,7 @@ mod networks;
 mod outcome;
 mod outdated;
 mod pending;
-mod pod_state;
+pub(crate) mod pod_state;
 #[cfg(test)]
 mod pod_tests;
 mod ready;
@@ -73,13 +76,15 @@ use api::machine::Machine;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::conditions;
 use cluster_model::config::Config;
-use cluster_model::objects::{FINALIZER, Key, Kind, LauncherPods, Pod, World, is_waiting, key};
+use cluster_model::objects::{FINALIZER, IndexKey, Key, Kind, LauncherPods, Pod, World, is_waiting, key};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use outcome::Outcome;
 
 /// Label of a VMI with the name of its node, by which virt-handler finds it.
 pub(crate) const NODE: &str = "kubevirt.io/nodeName";
+/// Label of a VMI with the name of the node that it migrates to, by which that virt-handler finds it.
+pub(crate) const MIGRATION_TARGET: &str = "kubevirt.io/migrationTargetNodeName";
 /// The time that virt-handler has to report the end of a VMI whose pod is over.
 pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -114,6 +119,18 @@ pub(crate) fn may_get_pod(world: &World, vmi: &VirtualMachineInstance) -> bool {
         && matches!(needs::find(world, vmi), needs::DiskNeeds::There(_))
 }
 
+/// The pods that a VMI owns, of all its attempts.
+pub(crate) fn pods_of<'a>(
+    world: &'a World,
+    vmi: &'a VirtualMachineInstance,
+) -> impl Iterator<Item = &'a Pod> {
+    let owned = vmi.metadata.uid.clone().map(IndexKey::Owner);
+    let owned = owned.into_iter().flat_map(move |mark| world.indexed_by(&mark));
+    let owned = owned.filter(|key| key.kind == Kind::Pod);
+    let pods = owned.filter_map(|key| world.pods.get(&key.namespace, &key.name));
+    pods.filter(|pod| pod.meta.namespace == vmi.metadata.namespace)
+}
+
 /// The plan for a VMI.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let Some(vmi) = world.vmis.get(namespace, name) else { return Plan::default() };
@@ -139,14 +156,26 @@ fn reconcile(input: &VmiReconcile<'_>) -> Outcome {
         Phase::Succeeded | Phase::Failed => Outcome::default(),
         _ => pending::pending(input),
     };
-    let next_phase = phase(&outcome.apply(input));
-    let outcome = outcome.and(ready::ready_condition(input.pod, &next_phase)).and(eviction::eviction(input));
+    let next = outcome.apply(input);
+    let next_phase = phase(&next);
+    let outcome = outcome.and(migrating::end_with(&next, input.now));
+    // The guest may have arrived in another pod.
+    let pod = match node_of(&next) == node_of(input.vmi) {
+        true => input.pod,
+        false => input.world.active_pod(&next),
+    };
+    let outcome = outcome.and(ready::ready_condition(pod, &next_phase)).and(eviction::eviction(input));
     let outcome = match input.phase.is_final() {
         true => outcome,
         false => outcome.and(volumes::volumes(input)),
     };
     let next = outcome.apply(input);
     outcome.and(end::end(input, &next))
+}
+
+/// The node of a VMI's guest.
+fn node_of(vmi: &VirtualMachineInstance) -> Option<&str> {
+    vmi.status.as_ref()?.node_name.as_deref()
 }
 
 /// The input: one VMI, and its pods.

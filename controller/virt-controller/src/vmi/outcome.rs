@@ -3,10 +3,11 @@
 //! Steps return an [`Outcome`] and write nothing. [`Outcome::apply`] makes the VMI as it should be, and [`Outcome::plan`] is the only
 //! place that makes a plan: steps before, the difference of the two VMIs in one request, steps and events after.
 
-use super::{NODE, VmiReconcile};
+use super::{MIGRATION_TARGET, NODE, VmiReconcile};
 use api::quantity::Quantity;
 use api::vmi::{
-    ConditionType, InterfaceStatus, Phase, PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
+    ConditionType, InterfaceStatus, MigrationState, Phase, PhaseTransition, Status, VirtualMachineInstance,
+    VolumeStatus,
 };
 use api::wire::Wire;
 use cluster_model::conditions::{self, stamp};
@@ -52,6 +53,12 @@ pub(super) enum Change {
     VsockCid(Option<u32>),
     Interfaces(Vec<InterfaceStatus>),
     Volumes(Vec<VolumeStatus>),
+    /// State of the live migration.
+    Migration(Box<MigrationState>),
+    /// The guest has arrived on this node by a live migration, so it need not leave its old one any more.
+    Arrival(String),
+    /// Removes the label of the node that the guest migrates to.
+    NoMigrationTarget,
 }
 
 /// Node and pod of a VMI.
@@ -251,6 +258,13 @@ impl Change {
             Change::VsockCid(cid) => status.vsock_cid = *cid,
             Change::Interfaces(interfaces) => status.interfaces.clone_from(interfaces),
             Change::Volumes(volumes) => status.volume_status.clone_from(volumes),
+            Change::Migration(state) => status.migration_state = Some((**state).clone()),
+            Change::Arrival(node) => {
+                meta.labels.insert(NODE.to_owned(), node.clone());
+                status.node_name = Some(node.clone());
+                status.evacuation_node_name = None;
+            }
+            Change::NoMigrationTarget => drop(meta.labels.remove(MIGRATION_TARGET)),
         }
     }
 }

@@ -1,20 +1,18 @@
 //! A VMI without a pod: its requirements are checked, and the pod is created.
 
+use super::launcher_pod::{self, Refusal};
 use super::needs::{self, DiskNeeds};
 use super::outcome::{Change, Outcome};
 use super::scheduling::{pod_ended, repeated};
 use super::waiting::{
     data_is_there, forget_waiting, wait, wait_for_claim, wait_for_data, waits_after_failure,
 };
-use super::{VmiReconcile, disk_conflict, pod_state, state, with_defaults};
-use crate::pod::{self, AutomaticLimits, Surroundings};
+use super::{VmiReconcile, disk_conflict, pod_state, state};
 use crate::tsc;
-use api::machine::Machine;
 use api::vmi::{ConditionType, Phase};
 use cluster_model::config::Config;
 use cluster_model::metadata::{OmittedKeys, left_out};
-use cluster_model::objects::{Key, Kind, PersistentVolumeClaim};
-use cluster_model::plan::Step;
+use cluster_model::objects::PersistentVolumeClaim;
 use std::collections::BTreeMap;
 
 /// The step of a VMI that is not scheduled yet.
@@ -48,27 +46,10 @@ pub(super) fn pending(input: &VmiReconcile<'_>) -> Outcome {
 fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolumeClaim>) -> Outcome {
     let VmiReconcile { world, vmi, .. } = *input;
     let config = world.config();
-    let whole = with_defaults(vmi, config);
-    // Webhooks check the same, but are not always installed, and the settings may have changed since.
-    let Some(permitted) = world.permissions() else {
-        let home = &world.facts.namespace;
-        let message = format!(
-            "there is no KubeVirt object in the namespace {home}, so the settings are unknown: no pod is created \
-             until one is created"
-        );
-        return wait(input, "KubeVirtNotFound", &message);
+    let (whole, machine) = match launcher_pod::checked(world, vmi, claims) {
+        Ok(checked) => checked,
+        Err(Refusal { reason, message }) => return wait(input, reason, &message),
     };
-    let machine = match Machine::check(&whole, permitted) {
-        Ok(machine) => machine,
-        Err(faults) => {
-            let faults = faults.iter().take(10).map(|fault| format!("{}: {}", fault.field, fault.message));
-            let faults: Vec<String> = faults.collect();
-            return wait(input, "InvalidSpec", &faults.join("; "));
-        }
-    };
-    if let Some(message) = pod::without_files(&machine, claims) {
-        return wait(input, "InvalidSpec", &message);
-    }
     if machine.cpu.wants_invariant_tsc() && machine.cpu.tsc.is_none() && !config.use_emulation {
         return choose_frequency(input, config);
     }
@@ -83,17 +64,7 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
     if let Some(waits) = waits_after_failure(input, &machine) {
         return waits;
     }
-    let image_volumes = config.image_volumes && world.facts.image_volumes && world.nodes_mount_images();
-    let limits = AutomaticLimits::for_namespace(world, config, &machine.namespace);
-    let state = state.as_deref();
-    let around = Surroundings { config, facts: &world.facts, image_volumes, claims, state, limits };
-    let object = pod::pod(&whole, &machine, &around);
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
-    let create = match pod::on_networks(&machine) {
-        networks if networks.is_empty() => Step::Create { key, object },
-        networks => Step::CreateOnNetworks { key, object, networks },
-    };
+    let (name, create) = launcher_pod::creation(world, (&whole, &machine), claims, state.as_deref(), None);
     let outcome = forget_waiting().require_no_pod_of(&machine.namespace, rivals);
     make_state
         .into_iter()

@@ -9,7 +9,7 @@ const PATIENT: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
 
 /// True if the launcher runs. It need not be ready, since its readiness is that of the guest, which is not
 /// started yet.
-pub(super) fn is_up(pod: &Pod) -> bool {
+pub(crate) fn is_up(pod: &Pod) -> bool {
     pod.phase == PodPhase::Running
         && pod.container("compute").is_some_and(|compute| compute.running)
         && pod.containers.iter().all(|container| {
@@ -18,21 +18,21 @@ pub(super) fn is_up(pod: &Pod) -> bool {
 }
 
 /// True if the launcher has ended, and is not restarted. Another container may still wait to start.
-pub(super) fn is_over(pod: &Pod) -> bool {
+pub(crate) fn is_over(pod: &Pod) -> bool {
     pod.is_over()
 }
 
 /// A container beside the launcher that has ended, although it has to run as long as the guest. It is not
 /// restarted, so the guest is never started. Init containers, which have to end, and the container of the
 /// log, which is optional, do not count.
-pub(super) fn ended_container(pod: &Pod) -> Option<&Container> {
+pub(crate) fn ended_container(pod: &Pod) -> Option<&Container> {
     pod.containers.iter().find(|container| {
         !container.init && container.name != LOG && container.name != "compute" && container.ended.is_some()
     })
 }
 
 /// Reason and message of the kubelet why a container of the pod does not start.
-pub(super) fn start_failure(pod: &Pod) -> Option<(String, String)> {
+pub(crate) fn start_failure(pod: &Pod) -> Option<(String, String)> {
     let waiting =
         pod.containers.iter().filter_map(|container| Some((container, container.waiting.as_ref()?)));
     let (container, (reason, message)) =
@@ -46,7 +46,7 @@ pub(super) fn start_failure(pod: &Pod) -> Option<(String, String)> {
 }
 
 /// Reason and message of the end of a pod, or of its deletion.
-pub(super) fn end_reason(pod: &Pod) -> (String, String) {
+pub(crate) fn end_reason(pod: &Pod) -> (String, String) {
     if let Some(reason) = &pod.reason {
         return (reason.clone(), pod.message.clone().unwrap_or_default());
     }

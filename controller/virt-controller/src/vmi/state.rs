@@ -108,6 +108,11 @@ pub(super) fn find<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option
     find_existing(world, namespace, name, uid, &names::state(name, uid))
 }
 
+/// Name of the PVC of the state of a VMI that runs.
+pub(super) fn existing(world: &World, vmi: &VirtualMachineInstance) -> Option<String> {
+    find(world, vmi)?.meta.name.clone()
+}
+
 /// The existing PVC: with our own name, with upstream's label, or with the name that upstream once used.
 fn find_existing<'a>(
     world: &'a World,

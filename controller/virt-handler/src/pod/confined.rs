@@ -306,6 +306,12 @@ impl Folder {
         Ok((this.st_dev, this.st_ino) == (that.st_dev, that.st_ino))
     }
 
+    /// Path to an entry directly in this folder, valid as long as the folder is open, and short.
+    pub(super) fn by_descriptor(&self, name: &str) -> Result<String> {
+        single(name, self)?;
+        Ok(format!("{}/{name}", by_descriptor(&self.fd)))
+    }
+
     /// Path of the folder for error messages.
     pub fn display_path(&self) -> &Path {
         &self.shown

@@ -2,8 +2,9 @@
 
 use super::confined::{Folder, PathHandle};
 use super::layout::{Layout, PodPath};
+use super::listener::{OwnSocket, PodListener};
 use super::process::Process;
-use super::socket::{ConnectResult, try_connect};
+use super::socket::{ConnectResult, listen_for_launcher, try_connect};
 use crate::blocking::Blocking;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::State;
@@ -13,6 +14,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::UnixStream;
 
 /// The node's file system, as its first process and the kubelet see it. virt-handler is in the node's PID
 /// namespace.
@@ -171,6 +173,80 @@ impl PodFolder {
         }
     }
 
+    /// Connects to a socket beside the launcher's own, on which a process of this pod listens. Retries while the
+    /// socket's queue is full; the caller sets a time limit.
+    pub async fn connect_beside(&self, name: &str) -> Result<UnixStream> {
+        let (stream, process) = self.connect(self.beside(name)).await?;
+        let process = process.ok_or_else(|| Error::failed(NOT_SEEN))?;
+        let place = self.clone();
+        let check = move || place.check_process(&process);
+        self.blocking.run("checking the listener of a socket", PATIENCE, check).await?;
+        Ok(stream)
+    }
+
+    /// Listens on a new socket beside the launcher's own, to which the launcher's user and root may connect. A
+    /// socket of this name that was left over is replaced.
+    pub async fn listen_beside(&self, name: &str) -> Result<PodListener> {
+        let (place, path) = (self.clone(), self.beside(name));
+        let listen = move || {
+            let (folder, path) = place.open_parent(&path)?;
+            let (folder, name) = match path.rsplit_once('/') {
+                Some((parent, name)) => (folder.folder(parent)?, name),
+                None => (folder, path.as_str()),
+            };
+            let (listener, file) = listen_for_launcher(&folder, name)?;
+            Ok((listener, OwnSocket { folder, name: name.to_owned(), file }))
+        };
+        let (listener, socket) = self.blocking.run("making a socket", PATIENCE, listen).await?;
+        PodListener::new(self.blocking.clone(), listener, socket)
+    }
+
+    /// Refuses a connection of a process that does not belong to this pod.
+    pub async fn check_client(&self, stream: UnixStream) -> Result<UnixStream> {
+        let cannot = |e| Error::io("cannot use a connection of the pod", e);
+        let (place, stream) = (self.clone(), stream.into_std().map_err(cannot)?);
+        let check = move || {
+            let process = Process::peer(&stream)?.ok_or_else(|| Error::failed(NOT_SEEN))?;
+            place.check_process(&process).map(|()| stream)
+        };
+        let stream = self.blocking.run("checking the client of a socket", PATIENCE, check).await?;
+        UnixStream::from_std(stream).map_err(cannot)
+    }
+
+    /// Path beside the launcher's socket.
+    fn beside(&self, name: &str) -> PodPath {
+        let PodPath { volume, path } = &self.layout.socket;
+        let path =
+            path.rsplit_once('/').map_or_else(|| name.to_owned(), |(parent, _)| format!("{parent}/{name}"));
+        PodPath { volume: volume.clone(), path }
+    }
+
+    /// Connects to a socket in an emptyDir, and identifies the listening process if it is visible. Retries while
+    /// the socket's queue is full.
+    async fn connect(&self, socket: PodPath) -> Result<(UnixStream, Option<Process>)> {
+        const DOING: &str = "connecting to the launcher";
+        let place = self.clone();
+        let first = move || {
+            let (folder, name) = place.open_parent(&socket)?;
+            try_connect(folder.held(&name)?)
+        };
+        let mut tried = self.blocking.run(DOING, PATIENCE, first).await?;
+        let mut pauses = Pauses::default();
+        loop {
+            match tried {
+                ConnectResult::Connected(stream, process) => {
+                    let stream = UnixStream::from_std(stream);
+                    let stream = stream.map_err(|e| Error::io("cannot use the launcher's socket", e))?;
+                    return Ok((stream, process));
+                }
+                ConnectResult::Full(socket) => {
+                    pauses.next().await;
+                    tried = self.blocking.run(DOING, PATIENCE, move || try_connect(socket)).await?;
+                }
+            }
+        }
+    }
+
     /// Opens the parent folder of a path in an emptyDir. A missing folder says nothing about the launcher
     /// (the kubelet's folder may not be mounted here). So it is a failure, and not the `NotFound` of a
     /// missing socket.
@@ -193,28 +269,9 @@ pub type Open = launcher_client::Open<Option<Process>>;
 impl Connector<Option<Process>> for PodFolder {
     /// Retries while the socket's queue is full; the caller sets a time limit.
     fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
-        const DOING: &str = "connecting to the launcher";
         Box::pin(async move {
-            let place = self.clone();
-            let first = move || {
-                let (folder, name) = place.open_parent(&place.layout.socket)?;
-                try_connect(folder.held(&name)?)
-            };
-            let mut tried = self.blocking.run(DOING, PATIENCE, first).await?;
-            let mut pauses = Pauses::default();
-            loop {
-                match tried {
-                    ConnectResult::Connected(stream, process) => {
-                        let stream = tokio::net::UnixStream::from_std(stream);
-                        let stream = stream.map_err(|e| Error::io("cannot use the launcher's socket", e))?;
-                        return Ok(Open { stream: stream.into(), peer: process });
-                    }
-                    ConnectResult::Full(socket) => {
-                        pauses.next().await;
-                        tried = self.blocking.run(DOING, PATIENCE, move || try_connect(socket)).await?;
-                    }
-                }
-            }
+            let (stream, peer) = self.connect(self.layout.socket.clone()).await?;
+            Ok(Open { stream: stream.into(), peer })
         })
     }
 }

@@ -180,8 +180,8 @@ fn in_empty_dir(container: &Container, volumes: &[Volume], path: &str) -> Option
     plain.then(|| PodPath { volume: volume.name.clone(), path: rest.to_owned() })
 }
 
-/// Checks a UID, which becomes part of a path.
-fn is_uid(uid: &str) -> bool {
+/// True for a UID. It becomes part of a path.
+pub(crate) fn is_uid(uid: &str) -> bool {
     !uid.is_empty() && uid.len() <= 64 && uid.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 

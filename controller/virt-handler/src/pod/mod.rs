@@ -14,6 +14,7 @@
 pub mod confined;
 pub mod folder;
 pub mod layout;
+mod listener;
 pub mod mounts;
 pub mod object;
 #[cfg(test)]
@@ -24,5 +25,6 @@ mod socket;
 pub use confined::Folder;
 pub use folder::{PodFolder, Pods};
 pub use layout::Layout;
+pub use listener::PodListener;
 pub use object::Pod;
 pub use process::Process;

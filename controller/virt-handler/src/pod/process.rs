@@ -8,8 +8,8 @@
 //!                                     └─► cgroup, root, ns/mnt, ns/net: all of this one descriptor
 //! ```
 //!
-//! The peer of a socket is the process that called `listen`. That process may have passed the descriptor on
-//! and ended, and its PID may be reused, even by a process of the host. So the PID alone is never trusted,
+//! The peer of a socket is the process that called `listen` or `connect`. That process may have passed the
+//! descriptor on and ended, and its PID may be reused, even by a process of the host. So the PID alone is never trusted,
 //! and the cgroups decide to which pod the process belongs. Its root, mounts and network are those of its
 //! container only if it has no user namespace of its own.
 #![expect(clippy::disallowed_methods, reason = "the kernel's own files, by what is held")]
@@ -51,11 +51,11 @@ impl Process {
         Process::held(pidfd, number)
     }
 
-    /// The process that listens at the other end of a connection; `None` if it is not in the PID namespace of
-    /// this process.
-    pub fn listening(stream: &UnixStream) -> Result<Option<Process>> {
-        let number =
-            peer::number(stream).map_err(|e| Error::io("cannot read the process ID of the listener", e))?;
+    /// The process at the other end of a connection: the one that called `listen` or `connect`. `None` if it is
+    /// not in the PID namespace of this process.
+    pub fn peer(stream: &UnixStream) -> Result<Option<Process>> {
+        let number = peer::number(stream)
+            .map_err(|e| Error::io("cannot read the process ID at the other end of a socket", e))?;
         if number == 0 {
             return Ok(None);
         }

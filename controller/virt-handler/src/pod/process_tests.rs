@@ -156,7 +156,7 @@ fn the_process_at_the_other_end_is_the_one_that_listens() {
     let place = tempfile::tempdir().unwrap();
     let listener = std::os::unix::net::UnixListener::bind(place.path().join("s")).unwrap();
     let stream = UnixStream::connect(place.path().join("s")).unwrap();
-    let process = Process::listening(&stream).unwrap().unwrap();
+    let process = Process::peer(&stream).unwrap().unwrap();
     assert_eq!(process.number, std::process::id());
     assert!(process.is_alive());
     drop(listener);
@@ -179,7 +179,7 @@ fn a_listener_that_handed_its_socket_on_and_went_is_nobody() {
     first.wait().unwrap();
     let stream = UnixStream::connect(&path).unwrap();
     assert_eq!(peer::number(&stream).unwrap(), first.id(), "the kernel tells a number that is free again");
-    let said = Process::listening(&stream).map(|found| found.map(|found| found.number)).unwrap_err();
+    let said = Process::peer(&stream).map(|found| found.map(|found| found.number)).unwrap_err();
     let second = i32::try_from(line.trim().parse::<u32>().unwrap()).ok().and_then(Pid::from_raw).unwrap();
     rustix::process::kill_process(second, rustix::process::Signal::KILL).unwrap();
     assert!(said.to_string().contains("has ended"), "{said}");

@@ -35,7 +35,7 @@ fn a_full_queue_is_an_answer_and_not_a_wait() {
     let place = tempfile::tempdir().unwrap();
     let folder = Folder::open(place.path()).unwrap();
     let listener = UnixListener::bind(place.path().join("s")).unwrap();
-    rustix::net::listen(&listener, 0).unwrap();
+    listen(&listener, 0).unwrap();
     let mut waiting = Vec::new();
     let socket = loop {
         match try_connect(folder.held("s").unwrap()).unwrap() {

@@ -7,6 +7,8 @@
 //! | Scheduled, Running | has a domain | its life becomes the phase |
 //! | any of these | gone | its last state becomes the phase; without one, Failed |
 //! | Running | its links differ from the spec | change one of them |
+//! | migrates away | tells how it goes on | its progress and its end are written; a guest that has gone is virt-controller's |
+//! | migrates to this node | present, without a domain | prepare the volumes, sync; of the status only the migration is written |
 //! | is being deleted | has a domain | shutdown within the grace period of the spec; again, if that became shorter, or the earlier request is unknown |
 //! | is being deleted | present, without a domain | Failed: it never started |
 //! | final | any | nothing: virt-controller removes the pod |
@@ -15,6 +17,7 @@
 //! here depends on no clock: neither a node whose clock is ahead nor a virt-handler that was away shortens
 //! the guest's time.
 
+use super::keeper::{MigrationEnd, Role, has_moved, target_state};
 use super::link_requests::{LinkRequests, NO_LINK_REQUESTS};
 use super::status::{self, StatusFacts};
 use crate::now::Now;
@@ -45,6 +48,10 @@ pub struct DecisionInput<'a> {
     pub told_grace: Option<u64>,
     /// Changes of links that this virt-handler requested.
     pub link_requests: &'a LinkRequests,
+    /// Part of this node: the guest runs on it, or migrates to it.
+    pub role: Role,
+    /// This end of the VMI's migration.
+    pub migration: Option<&'a MigrationEnd>,
 }
 
 impl<'a> DecisionInput<'a> {
@@ -61,6 +68,8 @@ impl<'a> DecisionInput<'a> {
             emulated: false,
             told_grace: None,
             link_requests: &NO_LINK_REQUESTS,
+            role: Role::Guest,
+            migration: None,
         }
     }
 }
@@ -142,6 +151,9 @@ pub fn decide(seen: &DecisionInput<'_>, now: &Now) -> Actions {
     if !matches!(phase, Phase::Scheduled | Phase::Running) {
         return plan;
     }
+    if seen.role == Role::Target {
+        return receive(seen, &old, now);
+    }
     let deleting = seen.vmi.metadata.deletion_timestamp.is_some();
     let mut story = StatusFacts::from_input(seen);
     match seen.launcher {
@@ -157,6 +169,8 @@ pub fn decide(seen: &DecisionInput<'_>, now: &Now) -> Actions {
                 plan.begin = true;
             }
         }
+        // The guest runs at the target of its migration, or nobody knows: virt-controller decides that by both.
+        Launcher::Speaks(state) if has_moved(&old, state) => {}
         Launcher::Speaks(state) => {
             let is_new = !is_ending(state);
             let grace = grace(seen.vmi);
@@ -185,6 +199,34 @@ pub fn decide(seen: &DecisionInput<'_>, now: &Now) -> Actions {
     if new != old {
         plan.events.extend(status::events(&old, &new, &story));
         plan.status = Some(Box::new(new));
+    }
+    plan
+}
+
+/// Decides about a VMI that migrates to this node: it is handed to the launcher, and of its status only the migration is written.
+fn receive(seen: &DecisionInput<'_>, old: &Status, now: &Now) -> Actions {
+    let mut plan = Actions::default();
+    let launcher = match seen.launcher {
+        Launcher::Speaks(state) => Some(&**state),
+        Launcher::NotYet | Launcher::Gone { .. } => None,
+    };
+    if launcher.is_some_and(|state| state.life == Life::Empty) {
+        plan.begin = seen.may_begin;
+        return plan;
+    }
+    let migration = target_state(old, launcher, seen.migration, &now.text);
+    if let Some(migration) = migration.filter(|new| old.migration_state.as_ref() != Some(new)) {
+        let before = old.migration_state.as_ref().and_then(|before| before.target_certificate.as_ref());
+        if let Some(address) = &migration.target_node_address
+            && before != migration.target_certificate.as_ref()
+        {
+            let ports: Vec<&str> =
+                migration.target_direct_migration_node_ports.keys().map(String::as_str).collect();
+            let message =
+                format!("Migration Target is listening at {address}, on ports: {}", ports.join(","));
+            plan.events.push(Event::normal("PreparingTarget", message));
+        }
+        plan.status = Some(Box::new(Status { migration_state: Some(migration), ..old.clone() }));
     }
     plan
 }

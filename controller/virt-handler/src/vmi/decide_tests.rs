@@ -166,15 +166,13 @@ fn a_vmi_that_runs_is_told_with_all_that_is_ours() {
     assert_eq!(
         status,
         json!({
-            "phase": "Running", "runtimeUser": 107,
+            "migrationMethod": "BlockMigration", "phase": "Running", "runtimeUser": 107,
             "phaseTransitionTimestamps": [
                 {"phase": "Running", "phaseTransitionTimestamp": "2026-11-21T10:00:40Z"}
             ],
             "conditions": [
                 {"type": "Ready", "status": "False"},
-                {"type": "LiveMigratable", "status": "False", "reason": "NotMigratable",
-                 "message": "live migration is not supported by this version",
-                 "lastTransitionTime": "2026-11-21T10:00:40Z"},
+                {"type": "LiveMigratable", "status": "True", "lastTransitionTime": "2026-11-21T10:00:40Z"},
                 {"type": "SoftwareEmulation", "status": "True", "reason": "NoKvm",
                  "message": "the guest's processors are emulated: this is slow",
                  "lastTransitionTime": "2026-11-21T10:00:40Z"}
@@ -480,3 +478,73 @@ fn a_vmi_that_runs_is_told_with_the_addresses_of_its_pod() {
 
 #[path = "status_tests.rs"]
 mod status_tests;
+
+/// A VMI that runs on node1 and migrates to node2.
+fn migrating(more: Value) -> VirtualMachineInstance {
+    let mut vmi = vmi("Running", json!({}));
+    let mut state = json!({
+        "migrationUid": "m", "sourceNode": "node1", "sourcePod": "s", "targetNode": "node2", "targetPod": "t",
+    });
+    if let (Value::Object(state), Value::Object(more)) = (&mut state, more) {
+        state.extend(more);
+    }
+    let status = vmi.status.as_mut().unwrap();
+    status.node_name = Some("node1".into());
+    status.migration_state = Some(api::wire::read(state).unwrap());
+    vmi
+}
+
+/// The launcher says this of migration `m`.
+fn migrates(life: Life, reason: Option<&str>, phase: api::launcher::MigrationPhase) -> Launcher {
+    let migration = api::launcher::Migration { id: "m".into(), phase, ..Default::default() };
+    let reason = reason.map(str::to_owned);
+    Launcher::Speaks(Box::new(State { reason, migration: Some(migration), ..state(life) }))
+}
+
+#[test]
+fn a_guest_that_has_gone_ends_its_vmi_neither_by_its_launcher_nor_by_the_end_of_that() {
+    use api::launcher::{MIGRATED, MIGRATION_UNKNOWN, MigrationPhase};
+    for (life, reason, told) in [
+        (Life::Succeeded, MIGRATED, MigrationPhase::Succeeded),
+        (Life::Failed, MIGRATION_UNKNOWN, MigrationPhase::Unknown),
+    ] {
+        let vmi = migrating(json!({}));
+        let Launcher::Speaks(last) = migrates(life, Some(reason), told) else { unreachable!() };
+        let gone = Launcher::Gone { last: Some(last.clone()), why: None };
+        for launcher in [Launcher::Speaks(last), gone] {
+            let plan = decide(&seen(&vmi, &launcher), &now());
+            assert_eq!(phase(&plan), Some(Phase::Running), "{reason}");
+            let told = plan.status.unwrap().migration_state.unwrap();
+            assert!(told.end_timestamp.is_some() && told.completed.is_none(), "{reason}");
+            assert_eq!(plan.events, [], "{reason}");
+        }
+    }
+    let other = migrating(json!({"migrationUid": "another"}));
+    let plan =
+        decide(&seen(&other, &migrates(Life::Succeeded, Some(MIGRATED), MigrationPhase::Succeeded)), &now());
+    assert_eq!(phase(&plan), Some(Phase::Succeeded), "its guest is nowhere else");
+}
+
+#[test]
+fn a_vmi_that_migrates_to_the_node_is_handed_over_and_nothing_but_its_migration_is_written() {
+    let vmi = migrating(json!({}));
+    fn target<'a>(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> DecisionInput<'a> {
+        DecisionInput { role: Role::Target, ..seen(vmi, launcher) }
+    }
+    let empty = speaks(Life::Empty);
+    assert_eq!(decide(&target(&vmi, &empty), &now()), Actions { begin: true, ..Actions::default() });
+    let waits = DecisionInput { may_begin: false, ..target(&vmi, &empty) };
+    assert_eq!(decide(&waits, &now()), Actions::default());
+    for life in [Life::Preparing, Life::Failed] {
+        let launcher = speaks(life);
+        assert_eq!(decide(&target(&vmi, &launcher), &now()), Actions::default(), "{life:?}");
+    }
+    let gone = Launcher::Gone { last: None, why: Some("killed".into()) };
+    assert_eq!(decide(&target(&vmi, &gone), &now()), Actions::default());
+    let launcher = speaks(Life::Running);
+    let plan = decide(&target(&vmi, &launcher), &now());
+    let status = plan.status.unwrap();
+    assert_eq!(status.migration_state.as_ref().unwrap().target_node_domain_detected, Some(true));
+    let old = vmi.status.clone().unwrap();
+    assert_eq!(Status { migration_state: old.migration_state.clone(), ..*status }, old);
+}

@@ -26,13 +26,14 @@ impl Exchange {
         let server = Server::new(object);
         let permitted = Permitted::By(Arc::new(api::machine::Settings::of_cluster(&json!({}))));
         let object = Arc::new(server.object.borrow().clone());
-        let input = KeeperInput { object, pod: Some(pod()), permitted };
+        let input = KeeperInput { object, pod: Some(pod()), permitted, role: Role::Guest };
         let launchers = Launchers::default();
         let node = Node {
             cluster: server.clone(),
             pods: Pods::played(place.path()),
             findings: place.path().join("none"),
             launchers: launchers.clone(),
+            address: None,
         };
         let keepers = Keepers::new(Arc::new(node));
         let mut exchange = Exchange { place, server, launchers, keepers, input, former, new: Fake::new() };

@@ -10,6 +10,7 @@ fn keeper(server: &Server, place: &Path, pod: Arc<Pod>) -> Keeper<Server> {
         pods: Pods::played(place),
         findings: place.join("none"),
         launchers: Launchers::default(),
+        address: None,
     };
     let facts = Facts::new(&node.pods, input(server), pod).unwrap();
     Keeper { facts, state: LiveState::default(), effects: Effects::new(Arc::new(node)) }
@@ -17,7 +18,7 @@ fn keeper(server: &Server, place: &Path, pod: Arc<Pod>) -> Keeper<Server> {
 
 fn input(server: &Server) -> KeeperInput {
     let object = Arc::new(server.object.borrow().clone());
-    KeeperInput { object, pod: None, permitted: Permitted::NotKnown }
+    KeeperInput { object, pod: None, permitted: Permitted::NotKnown, role: Role::Guest }
 }
 
 /// The watch is behind: a second write would come too late as well.

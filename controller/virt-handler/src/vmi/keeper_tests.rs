@@ -245,8 +245,12 @@ impl Scene {
             "spec": {"configuration": {"smbios": {"manufacturer": "Acme"}}},
         });
         let permitted = Permitted::By(Arc::new(api::machine::Settings::of_cluster(&settings)));
-        let wanted =
-            KeeperInput { object: Arc::new(server.object.borrow().clone()), pod: Some(pod()), permitted };
+        let wanted = KeeperInput {
+            object: Arc::new(server.object.borrow().clone()),
+            pod: Some(pod()),
+            permitted,
+            role: Role::Guest,
+        };
         let wanted = watch::channel(wanted).0;
         let keeper = tokio::spawn(std::future::ready(()));
         let mut scene = Scene { place, pods, server, launcher: Fake::new(), wanted, keeper };
@@ -259,7 +263,13 @@ impl Scene {
         self.keeper.abort();
         let pods = self.pods.clone();
         let findings = self.place.path().join("none");
-        let node = Node { cluster: self.server.clone(), pods, findings, launchers: Default::default() };
+        let node = Node {
+            cluster: self.server.clone(),
+            pods,
+            findings,
+            launchers: Default::default(),
+            address: None,
+        };
         self.tell_all();
         self.keeper = tokio::spawn(manage(Arc::new(node), self.wanted.subscribe()));
     }

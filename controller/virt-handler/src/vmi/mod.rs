@@ -27,6 +27,7 @@ mod interfaces;
 pub(crate) mod keeper;
 mod keepers;
 pub mod link_requests;
+mod migratable;
 mod pace;
 pub mod patch;
 pub(crate) mod permitted;
@@ -35,3 +36,4 @@ pub(crate) mod status;
 pub(crate) mod watch;
 
 pub use decide::{Actions, DecisionInput, Launcher, decide};
+pub use keeper::{MigrationEnd, Role};

@@ -8,14 +8,18 @@
 //! | `interfaces` | the spec, the pod's network, the guest agent |
 //! | `guestOSInfo` | the guest agent |
 //! | `fsFreezeStatus`, `selinuxContext`, `kernelBootStatus` | the launcher |
+//! | `migrationMethod`, of `migrationState` the fields of the source | the spec; the launcher |
 //! | `machine`, `memory`, `currentCPUTopology` | the spec, once it runs; `memory.memoryOverhead` is virt-controller's |
 
 use super::decide::{DecisionInput, Event, Launcher};
 use super::interfaces::interfaces;
+use super::keeper::{MigrationEnd, has_moved, source_state};
+use super::migratable::{self, Obstacle};
 use crate::agent;
 use crate::bounds;
 use crate::now::Now;
 use api::launcher::{AGENT_OFFLINE, GuestInfo, Life, NO_SPACE, State};
+use api::machine::Machine;
 use api::machine::machine_type_map::of_distribution;
 use api::vmi::{
     Checksum, Condition, ConditionType, CpuTopology, GuestOsInfo, InterfaceStatus, KernelBootStatus,
@@ -33,6 +37,7 @@ pub(crate) struct StatusFacts<'a> {
     interfaces: &'a [InterfaceStatus],
     trouble: Option<String>,
     emulated: bool,
+    migration: Option<&'a MigrationEnd>,
     /// End of the VMI, which overrides its state.
     end: Option<(Phase, String)>,
 }
@@ -54,6 +59,7 @@ impl<'a> StatusFacts<'a> {
             interfaces: seen.interfaces,
             trouble,
             emulated: seen.emulated,
+            migration: seen.migration,
             end: None,
         }
     }
@@ -63,9 +69,16 @@ impl<'a> StatusFacts<'a> {
         self.end = Some((phase, why.to_owned()));
     }
 
+    /// True if the guest has gone to another node, or may have.
+    fn has_moved(&self) -> bool {
+        let status = self.vmi.status.as_ref();
+        status.zip(self.state).is_some_and(|(status, state)| has_moved(status, state))
+    }
+
     fn phase(&self) -> Option<Phase> {
         match (&self.end, self.state) {
             (Some((phase, _)), _) => Some(phase.clone()),
+            _ if self.has_moved() => None,
             (None, Some(state)) => Some(Phase::from(state.life.phase())),
             (None, None) => None,
         }
@@ -88,7 +101,9 @@ impl<'a> StatusFacts<'a> {
     fn failure_reason(&self) -> Option<&str> {
         match (&self.end, self.state) {
             (Some((_, why)), _) => Some(why),
-            (None, Some(state)) if state.life == Life::Failed => state.message.as_deref(),
+            (None, Some(state)) if state.life == Life::Failed && !self.has_moved() => {
+                state.message.as_deref()
+            }
             _ => None,
         }
     }
@@ -107,19 +122,23 @@ pub(super) fn status(old: &Status, story: &StatusFacts<'_>, now: &Now) -> Status
         new.phase = Some(phase);
         new.reason = None;
     }
-    conditions(&mut new, story, now);
+    let machine = story.lives().and_then(|_| Machine::check_again(story.vmi).ok());
+    conditions(&mut new, story, machine.as_ref(), now);
     // As upstream: only frozen file systems have a value.
     new.fs_freeze_status = story.lives().filter(|state| state.frozen).map(|_| FROZEN.to_owned());
     if let Some(state) = story.lives() {
         launcher(&mut new, state);
         volumes(&mut new, state, story.vmi);
         guest(&mut new, state, story);
-        hardware(&mut new, story.vmi);
+        hardware(&mut new, story.vmi, machine.as_ref());
+    }
+    if let Some(migration) = source_state(old, story.state, story.migration, &now.text) {
+        new.migration_state = Some(migration);
     }
     new
 }
 
-fn conditions(new: &mut Status, story: &StatusFacts<'_>, now: &Now) {
+fn conditions(new: &mut Status, story: &StatusFacts<'_>, machine: Option<&Machine>, now: &Now) {
     let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
     let is_of_controller = is_unsynchronized(&new.conditions, &OF_CONTROLLER);
     let mut tell = |kind: ConditionType, said: Option<(&str, &str, String)>| {
@@ -173,24 +192,17 @@ fn conditions(new: &mut Status, story: &StatusFacts<'_>, now: &Now) {
         None => {}
     }
     if lives.is_some() {
-        let (reason, why) = not_migratable(story.vmi);
-        tell(ConditionType::LiveMigratable, Some(("False", reason, why.to_owned())));
+        let told = match machine.and_then(|machine| migratable::obstacle(story.vmi, machine)) {
+            Some(Obstacle { reason, message }) => ("False", reason, message),
+            None => ("True", "", String::new()),
+        };
+        tell(ConditionType::LiveMigratable, Some(told));
         let why = "the guest's processors are emulated: this is slow".to_owned();
         tell(ConditionType::SoftwareEmulation, story.emulated.then_some(("True", "NoKvm", why)));
     }
     if is_final {
         tell(ConditionType::LiveMigratable, None);
         tell(ConditionType::AgentVersionNotSupported, None);
-    }
-}
-
-/// Reason why a VMI cannot be live-migrated: permanent reasons come first.
-fn not_migratable(vmi: &VirtualMachineInstance) -> (&'static str, &'static str) {
-    let devices = &vmi.spec.domain.devices;
-    if devices.gpus.is_empty() && devices.host_devices.is_empty() {
-        ("NotMigratable", "live migration is not supported by this version")
-    } else {
-        ("HostDeviceNotLiveMigratable", "VMI uses a PCI, mediated or USB device of its node")
     }
 }
 
@@ -264,7 +276,7 @@ fn guest(new: &mut Status, state: &State, story: &StatusFacts<'_>) {
     .filter(|info| *info != GuestOsInfo::default());
 }
 
-fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
+fn hardware(new: &mut Status, vmi: &VirtualMachineInstance, checked: Option<&Machine>) {
     let domain = &vmi.spec.domain;
     if new.machine.is_none() && domain.machine.is_some() {
         // A distribution's alias is resolved to QEMU's own name.
@@ -274,11 +286,12 @@ fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
             .as_ref()
             .map(|machine| MachineType { r#type: resolved(&machine.r#type), ..MachineType::default() });
     }
+    new.migration_method = checked.map(migratable::method);
     let has_memory = new.memory.as_ref().is_some_and(|memory| memory.guest_at_boot.is_some());
     if has_memory && new.current_cpu_topology.is_some() {
         return;
     }
-    let Ok(machine) = api::machine::Machine::check_again(vmi) else { return };
+    let Some(machine) = checked else { return };
     if !has_memory {
         let amount = domain.memory.as_ref().and_then(|memory| memory.guest.clone());
         let amount = amount.unwrap_or_else(|| api::quantity::Quantity::of_bytes(machine.memory.guest));
@@ -382,7 +395,7 @@ mod tests {
             let vmi = json!({"metadata": {"name": "a"}, "spec": {"domain": {"machine": {"type": written}}}});
             let vmi: VirtualMachineInstance = api::wire::read(vmi).unwrap();
             let mut status = Status::default();
-            hardware(&mut status, &vmi);
+            hardware(&mut status, &vmi, None);
             assert_eq!(status.machine.unwrap().r#type, resolved);
         }
     }

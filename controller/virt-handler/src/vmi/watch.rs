@@ -11,7 +11,7 @@
 //! Other pods are ignored, whatever their labels, and their deletion changes nothing.
 
 use super::apply::Cluster;
-use super::keeper::{KeeperInput, Node};
+use super::keeper::{KeeperInput, Node, Role};
 use super::keepers::Keepers;
 use super::permitted::Permitted;
 use crate::pod::Pod;
@@ -208,12 +208,23 @@ impl NodeVmis {
 
     fn keeper_input(&self, uid: &str) -> Option<KeeperInput> {
         let KnownVmi { object, pods } = self.vmis.get(uid)?;
-        let here = pods.as_ref().and_then(|wanted| {
-            let known = wanted.keys().filter_map(|key| self.pods.get(&key));
-            wanted.running_on(known, |known| &known.meta, &self.home.node)
-        });
+        let known = || pods.iter().flat_map(LauncherPods::keys).filter_map(|key| self.pods.get(&key));
+        let node = &self.home.node;
+        let received = pods.as_ref().and_then(|own| own.receiving_on(known(), |known| &known.meta, node));
+        let (role, here) = match received {
+            Some(received) => (Role::Target, Some(received)),
+            None => {
+                let runs = pods.as_ref().and_then(|own| own.running_on(known(), |known| &known.meta, node));
+                (Role::Guest, runs)
+            }
+        };
+        // The guest has left: its keeper ends.
+        let on = object.pointer("/status/nodeName").and_then(Value::as_str);
+        if role == Role::Guest && on.is_some_and(|on| on != node) {
+            return None;
+        }
         let pod = here.map(|known| known.pod.clone());
-        Some(KeeperInput { object: object.clone(), pod, permitted: self.permissions() })
+        Some(KeeperInput { object: object.clone(), pod, permitted: self.permissions(), role })
     }
 
     fn permissions(&self) -> Permitted {
@@ -300,6 +311,7 @@ mod tests {
             pods: Pods::of_kubelet(folder.clone()),
             findings: folder,
             launchers: Launchers::default(),
+            address: None,
         });
         let itself = SettingsSenders { dials: Arc::clone(&dials), nodes: watch::channel(None).0 };
         let running = tokio::spawn(run(server.client(), home, node, Health::default(), itself));
@@ -331,6 +343,7 @@ mod tests {
             pods: Pods::played(folder.path()),
             findings: folder.path().join("none"),
             launchers: Launchers::default(),
+            address: None,
         });
         let home = vmis().home;
         let (nodes, mut settings) = watch::channel(None);

@@ -6,6 +6,7 @@
 //!  virt-launcher probe -- COMMAND                 asks the guest for a probe of the pod; --ping asks the guest agent alone
 //!  virt-launcher freeze, thaw                     freezes and thaws the guest's file systems, for a backup
 //!  virsh …                                        the same program by that name: see virsh
+//!  /etc/libvirt/hooks/qemu …                      the same program by that name: see launcher::hypervisor::receiver::hook
 //!  passt …                                        the same program by that name: see launcher::hypervisor::passt
 //!  virt-launcher node-info                        prints the capabilities of this host as JSON
 //! ```
@@ -28,6 +29,7 @@ mod virsh;
 
 use clap::Parser;
 use launcher::error::{Error, Result};
+use launcher::hypervisor::receiver::hook;
 use launcher::hypervisor::{embed, passt};
 use launcher::root::Root;
 use std::io::Write as _;
@@ -39,6 +41,16 @@ fn main() -> ExitCode {
         // libvirt reports the output of a program that fails to start.
         drop(writeln!(std::io::stderr(), "{}", passt::enter(&words).chain()));
         return ExitCode::FAILURE;
+    }
+    if hook::is_meant(&words) {
+        return match hook::run(&words) {
+            Ok(()) => ExitCode::SUCCESS,
+            // libvirt passes it on to the source of the migration.
+            Err(e) => {
+                drop(writeln!(std::io::stderr(), "{}", e.chain()));
+                ExitCode::FAILURE
+            }
+        };
     }
     if virsh::is_meant(&words) {
         return virsh::run(&words);

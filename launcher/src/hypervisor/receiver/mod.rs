@@ -17,11 +17,13 @@
 //!
 //! A daemon that runs as root would use the folders of the system (`session`), so root cannot receive.
 
+pub mod hook;
 mod session;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hypervisor::embed::{escaped, write_whole};
 use crate::root::{Root, socket_path};
+use hook::Hook;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
@@ -82,12 +84,13 @@ pub struct Receiver {
     daemon: Child,
     folder: PathBuf,
     log: PathBuf,
+    _hook: Hook,
 }
 
 impl Receiver {
-    /// Starts the daemon, and returns when it accepts connections. The environment of this process must be that of
+    /// Starts the daemon, which receives nothing but this domain, and returns when it accepts connections. The environment of this process must be that of
     /// [`environment`](super::embed::environment), and no driver may be open on these folders.
-    pub async fn start(root: &Root) -> Result<Receiver> {
+    pub async fn start(root: &Root, domain: &str) -> Result<Receiver> {
         if rustix::process::geteuid().is_root() {
             return Err(Error::refused(
                 "root cannot receive a VM: its libvirt daemon would use the folders of the system; run the launcher as another user",
@@ -96,6 +99,8 @@ impl Receiver {
         let monitor = root.short().join(MONITOR);
         socket_path(&monitor).map_err(|e| Error::refused("a VM cannot be received here").because(e))?;
         session::ready(root)?;
+        // The daemon looks for its hook once, when it starts.
+        let hook = Hook::install(root, domain)?;
         let (folder, log) = (folder_of(root), root.folder().join("log/libvirtd.log"));
         let cannot = |e| Error::io(format!("cannot start {DAEMON}, which receives the VM"), e);
         // Files of an earlier daemon.
@@ -118,7 +123,7 @@ impl Receiver {
             .stderr(output)
             .spawn()
             .map_err(cannot)?;
-        let mut receiver = Receiver { daemon, folder, log };
+        let mut receiver = Receiver { daemon, folder, log, _hook: hook };
         receiver.accepts().await?;
         Ok(receiver)
     }

@@ -11,6 +11,7 @@ use crate::instancetype::{
     VirtualMachinePreference,
 };
 use crate::kubevirt::KubeVirt;
+use crate::migration::VirtualMachineInstanceMigration;
 use crate::pool::{self, VirtualMachinePool};
 use crate::preset::{self, VirtualMachineInstancePreset};
 use crate::replica_set::VirtualMachineInstanceReplicaSet;
@@ -87,6 +88,27 @@ pub const KINDS: &[CustomResource] = &[
             AGE,
         ],
         schema: VirtualMachineInstanceReplicaSet::schema,
+    },
+    CustomResource {
+        group: "kubevirt.io",
+        kind: "VirtualMachineInstanceMigration",
+        is_in_all: true,
+        plural: "virtualmachineinstancemigrations",
+        singular: "virtualmachineinstancemigration",
+        short: &["vmim", "vmims"],
+        label: "kubevirt.io",
+        version: "v1",
+        old_version: Some("v1alpha3"),
+        subresources: Subresources::Status,
+        columns: &[
+            Column {
+                description: "Phase of the migration, from Pending to Succeeded or Failed",
+                ..text("Phase", ".status.phase")
+            },
+            Column { description: "Name of the VMI to migrate", ..text("VMI", ".spec.vmiName") },
+        ],
+        schema: VirtualMachineInstanceMigration::schema,
+        ..OF_CDI
     },
     CustomResource {
         group: "kubevirt.io",

@@ -10,7 +10,6 @@
 //! another value later, the field follows, unless the KubeVirt object says otherwise meanwhile. A setting stays
 //! when the ConfigMap is deleted: it is a setting of the KubeVirt object from then on.
 
-use super::gates::NO_MIGRATION;
 use super::served::{DEPRECATED, Unserved};
 use crate::machine::hardware::{MOST, is_folder};
 use crate::quantity::Quantity;
@@ -69,7 +68,7 @@ const KEYS: &[(&str, &str, Form)] = &[
     ("machine-type", "configuration.machineType", Form::Text),
     ("memBalloonStatsPeriod", "configuration.memBalloonStatsPeriod", Number(0, MOST)),
     ("memory-overcommit", "configuration.developerConfiguration.memoryOvercommit", Number(1, MOST)),
-    ("migrations", "configuration.migrations", No(NO_MIGRATION)),
+    ("migrations", "configuration.migrations", No(NOT_READ)),
     ("node-selectors", "configuration.developerConfiguration.nodeSelectors", Labels),
     ("ovmfPath", "configuration.ovmfPath", Folder),
     ("permitBridgeInterfaceOnPodNetwork", "configuration.network.permitBridgeInterfaceOnPodNetwork", Flag),

@@ -17,6 +17,8 @@ const ALWAYS: &[&str] = &[
     "ExperimentalVirtiofsSupport",
     "GPU",
     "InstancetypeReferencePolicy",
+    "LiveMigration",
+    "MigrationPriorityQueue",
     "NUMA",
     "NetworkBindingPlugins",
     "NonRoot",
@@ -27,7 +29,6 @@ const ALWAYS: &[&str] = &[
     "VideoConfig",
 ];
 
-pub(super) const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
 pub(super) const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 pub(super) const NO_TYPES: &str =
     "`coracle manifests --instancetypes` prints the instance types and preferences";
@@ -40,15 +41,13 @@ const ABSENT: &[(&str, &str)] = &[
     ("CommonInstancetypesDeploymentGate", NO_TYPES),
     ("HotplugNICs", NO_HOTPLUG),
     ("HotplugVolumes", NO_HOTPLUG),
-    ("LiveMigration", NO_MIGRATION),
     ("Macvtap", BY_PLUGIN),
-    ("MigrationPriorityQueue", NO_MIGRATION),
     ("Passt", BY_PLUGIN),
-    ("SRIOVLiveMigration", NO_MIGRATION),
+    ("SRIOVLiveMigration", "a VMI with a virtual function of its node does not migrate yet"),
     ("Snapshot", "VMs have no snapshots yet"),
     ("VMExport", "there is no VirtualMachineExport yet"),
     ("VMLiveUpdateFeatures", NO_LIVE_UPDATE),
-    ("VolumeMigration", NO_MIGRATION),
+    ("VolumeMigration", "the volumes of a running VMI stay where they are"),
     ("VolumesUpdateStrategy", NO_LIVE_UPDATE),
 ];
 
@@ -77,11 +76,11 @@ mod tests {
     #[test]
     fn gates_of_older_guides_are_accepted_or_named_with_the_reason() {
         assert_eq!(warnings("featureGates", ALWAYS), [""; 0], "these features are enabled");
-        let named = warnings("featureGates", &["DataVolumes", "LiveMigration", "HostDisk", "Typo"]);
+        let named = warnings("featureGates", &["DataVolumes", "SRIOVLiveMigration", "HostDisk", "Typo"]);
         let [migration, typo] = &named[..] else { panic!("{named:?}") };
         assert!(
             migration
-                .ends_with(r#"featureGates: no effect, "LiveMigration": VMIs are not live-migrated yet"#)
+                .ends_with(r#"featureGates: no effect, "SRIOVLiveMigration": a VMI with a virtual function of its node does not migrate yet"#)
         );
         assert!(typo.contains(r#""Typo" is not supported; supported are DownwardMetrics, "#), "{typo}");
         for (gate, why) in ABSENT {

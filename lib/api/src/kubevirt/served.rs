@@ -9,7 +9,7 @@
 //! A KubeVirt object of upstream must be accepted here, so no field is refused for its presence. Fields
 //! without effect are reported. A test walks the schema and fails on a field that is not in the list.
 
-use super::gates::{self, NO_LIVE_UPDATE, NO_MIGRATION, NO_TYPES};
+use super::gates::{self, NO_LIVE_UPDATE, NO_TYPES};
 use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS};
 use crate::machine::host_folders::{HOST_DISK_FOLDERS, HostFolders};
 use crate::machine::machine_type_map::{MACHINE_TYPES, MachineTypeMap};
@@ -83,7 +83,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("productVersion", Yes),
     ("productName", Yes),
     ("productComponent", Yes),
-    ("synchronizationPort", No(NO_MIGRATION)),
+    ("synchronizationPort", No("VMIs do not migrate between clusters")),
     ("configuration.cpuModel", Yes),
     ("configuration.cpuRequest", Yes),
     (OPENED, Values(GATES)),
@@ -109,7 +109,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ),
     (
         "configuration.developerConfiguration.logVerbosity.virtSynchronizationController",
-        No("this program does not exist here: VMIs are not live-migrated yet"),
+        No("this program does not exist here: VMIs do not migrate between clusters"),
     ),
     ("configuration.developerConfiguration.logVerbosity.nodeVerbosity", Yes),
     (
@@ -118,7 +118,31 @@ pub const FIELDS: &[(&str, Served)] = &[
     ),
     ("configuration.emulatedMachines", Yes),
     ("configuration.imagePullPolicy", Yes),
-    ("configuration.migrations", No(NO_MIGRATION)),
+    ("configuration.migrations.nodeDrainTaintKey", No("a node is drained by evictions, not by a taint")),
+    ("configuration.migrations.parallelOutboundMigrationsPerNode", Yes),
+    ("configuration.migrations.parallelMigrationsPerCluster", Yes),
+    ("configuration.migrations.allowAutoConverge", Yes),
+    ("configuration.migrations.bandwidthPerMigration", Yes),
+    ("configuration.migrations.completionTimeoutPerGiB", Yes),
+    ("configuration.migrations.maxDowntimeMs", Yes),
+    ("configuration.migrations.progressTimeout", Yes),
+    ("configuration.migrations.utilityVolumesTimeout", No("there are no utility volumes yet")),
+    (
+        "configuration.migrations.unsafeMigrationOverride",
+        No("a disk that is not shared is copied, or the VMI does not migrate"),
+    ),
+    (
+        "configuration.migrations.allowPostCopy",
+        No("there is no post-copy yet; where it is allowed, the guest is paused when the time is over"),
+    ),
+    ("configuration.migrations.allowWorkloadDisruption", Yes),
+    ("configuration.migrations.disableTLS", No("migrations are always encrypted")),
+    ("configuration.migrations.network", No("migrations go through the network of the pods")),
+    (
+        "configuration.migrations.matchSELinuxLevelOnMigration",
+        No("the target's launcher pod has the SELinux level that its node gives it"),
+    ),
+    ("configuration.migrations.experimental", No("these experiments of upstream do not exist here")),
     ("configuration.machineType", Yes),
     ("configuration.network.defaultNetworkInterface", Yes),
     ("configuration.network.permitSlirpInterface", No(DEPRECATED)),
@@ -184,7 +208,7 @@ pub const FIELDS: &[(&str, Served)] = &[
 /// Path of network binding plugins below `spec`, and fields of each that have no effect.
 const PLUGINS: &str = "configuration.network.binding";
 const PLUGIN: [(&str, Served); 2] = [
-    ("migration", No(NO_MIGRATION)),
+    ("migration", No("a VMI with a network binding plugin does not migrate yet")),
     ("computeResourceOverhead.limits", No("only the request for memory is added to the launcher pod")),
 ];
 

@@ -14,6 +14,9 @@ pub struct Migrate {
     /// Names of the disks whose bytes are copied. The others are at the same place for both launchers.
     #[serde(default)]
     pub copied_disks: Vec<String>,
+    /// All bytes of these disks are copied, also those of the images below their overlays: the images at the target may differ.
+    #[serde(default)]
+    pub whole_disks: bool,
     #[serde(default)]
     pub limits: MigrationLimits,
 }

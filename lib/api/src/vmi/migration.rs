@@ -63,6 +63,32 @@ object! {
         pub migration_network_type: Option<MigrationNetwork> = "migrationNetworkType",
         /// Memory overhead of QEMU and the launcher on the target node.
         pub target_memory_overhead: Option<Quantity> = "targetMemoryOverhead",
+        /// SHA-256 of the certificate that the source node uses for this migration only, in hex.
+        pub source_certificate: Option<String> = "sourceCertificate",
+        /// SHA-256 of the certificate that the target node uses for this migration only, in hex.
+        pub target_certificate: Option<String> = "targetCertificate",
+        /// Progress of the migration.
+        pub progress: Option<MigrationProgress> = "progress",
+    }
+}
+
+object! {
+    /// Progress of a live migration, as its source sees it.
+    pub struct MigrationProgress {
+        /// Part of the bytes that was sent, from 0 to 100. It falls where the guest writes faster.
+        pub percent: Option<i64> = "percent",
+        /// Bytes of memory and copied disks.
+        pub total_bytes: Option<i64> = "totalBytes",
+        /// Bytes still to send.
+        pub remaining_bytes: Option<i64> = "remainingBytes",
+        /// Bytes sent in each second.
+        pub bytes_per_second: Option<i64> = "bytesPerSecond",
+        /// Bytes of memory that the guest writes in each second.
+        pub dirty_bytes_per_second: Option<i64> = "dirtyBytesPerSecond",
+        /// Number of the pass over the memory, from 1.
+        pub iteration: Option<i64> = "iteration",
+        /// Expected pause of the guest at the end in milliseconds; after the end the pause that was.
+        pub downtime_ms: Option<i64> = "downtimeMs",
     }
 }
 

@@ -13,6 +13,11 @@ const OBJECTS: &[(&str, &str, &str)] = &[
         "VirtualMachineInstanceReplicaSetSpec",
         "VirtualMachineInstanceReplicaSetStatus",
     ),
+    (
+        "VirtualMachineInstanceMigration",
+        "VirtualMachineInstanceMigrationSpec",
+        "VirtualMachineInstanceMigrationStatus",
+    ),
     ("VirtualMachineInstancePreset", "VirtualMachineInstancePresetSpec", ""),
     ("VirtualMachinePool", "VirtualMachinePoolSpec", "VirtualMachinePoolStatus"),
     ("KubeVirt", "KubeVirtSpec", "KubeVirtStatus"),

@@ -90,6 +90,32 @@ fn the_kinds_of_cdi_are_called_as_upstream_and_show_whether_they_are_ready() {
     );
 }
 
+/// `kubectl get vmim` and clients of upstream's API.
+#[test]
+fn a_migration_is_called_as_upstream_and_shows_its_phase_and_its_vmi() {
+    let kind = KINDS.iter().find(|kind| kind.kind == "VirtualMachineInstanceMigration").unwrap();
+    let definition = kind.definition();
+    let names = json!({
+        "kind": "VirtualMachineInstanceMigration", "listKind": "VirtualMachineInstanceMigrationList",
+        "plural": "virtualmachineinstancemigrations", "singular": "virtualmachineinstancemigration",
+        "shortNames": ["vmim", "vmims"], "categories": ["all"],
+    });
+    assert_eq!(definition["spec"]["names"], names);
+    let versions = definition["spec"]["versions"].as_array().unwrap();
+    let served: Vec<&Value> = versions.iter().map(|version| &version["name"]).collect();
+    assert_eq!(served, ["v1", "v1alpha3"]);
+    for version in versions {
+        let columns = version["additionalPrinterColumns"].as_array().unwrap().iter();
+        let columns: Vec<[&Value; 2]> =
+            columns.map(|column| [&column["name"], &column["jsonPath"]]).collect();
+        assert_eq!(
+            columns,
+            [[&json!("Phase"), &json!(".status.phase")], [&json!("VMI"), &json!(".spec.vmiName")]]
+        );
+        assert_eq!(version["subresources"], json!({"status": {}}));
+    }
+}
+
 #[test]
 fn every_schema_is_structural_and_tells_what_each_field_is_for() {
     let mut faults = Vec::new();

@@ -11,6 +11,7 @@ use api::instancetype::{
     VirtualMachinePreference,
 };
 use api::kubevirt::KubeVirt;
+use api::migration::VirtualMachineInstanceMigration;
 use api::pool::VirtualMachinePool;
 use api::preset::VirtualMachineInstancePreset;
 use api::replica_set::VirtualMachineInstanceReplicaSet;
@@ -52,6 +53,15 @@ fn every_field_of_a_replica_set_is_known() {
     holds::<VirtualMachineInstanceReplicaSet>(&json!({
         "spec": inventory.sample("VirtualMachineInstanceReplicaSetSpec"),
         "status": inventory.sample("VirtualMachineInstanceReplicaSetStatus"),
+    }));
+}
+
+#[test]
+fn every_field_of_a_migration_is_known() {
+    let inventory = Inventory::read();
+    holds::<VirtualMachineInstanceMigration>(&json!({
+        "spec": inventory.sample("VirtualMachineInstanceMigrationSpec"),
+        "status": inventory.sample("VirtualMachineInstanceMigrationStatus"),
     }));
 }
 

@@ -71,6 +71,7 @@ const FOREIGN: &str =
 const STAGED: &str = "refused: a disk is imported in one stage; leave it out";
 const NO_STREAMS: &str =
     "not served, as a warning and a condition tell: image streams are OpenShift's; name the image by its url";
+const NO_OTHER_CLUSTER: &str = "refused: migration between clusters is not supported";
 const NO_TRANSFER: &str =
     "refused: no object is moved to another name or namespace; clone it, and delete the source";
 
@@ -171,6 +172,17 @@ const KINDS: &[(&str, &str, Parts)] = &[
         "ObjectTransferSpec",
         "cdi.ObjectTransferSpec",
         &[("source.", NO_TRANSFER), ("target.", NO_TRANSFER), ("parentName", NO_TRANSFER)],
+    ),
+    (
+        "VirtualMachineInstanceMigrationSpec",
+        "VirtualMachineInstanceMigrationSpec",
+        &[
+            ("vmiName", "served"),
+            ("addedNodeSelector", "served"),
+            ("sendTo.", NO_OTHER_CLUSTER),
+            ("receive.", NO_OTHER_CLUSTER),
+            ("priority", "served: virt-controller alone sets it"),
+        ],
     ),
     (
         "VirtualMachineInstancetypeSpec",

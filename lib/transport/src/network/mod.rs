@@ -28,6 +28,7 @@ mod body;
 mod client;
 mod connections;
 mod files;
+mod handshakes;
 mod head_memory;
 mod memory_budget;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use body::{Body, Whole};
 pub use client::Client;
 pub use connections::Patience;
 pub use files::raise;
+pub use handshakes::{Handshake, Handshakes};
 pub use pieces::Pieces;
 pub use server::{Counts, Tls, Transport};
 pub use streams::{Upgrade, Upgraded};

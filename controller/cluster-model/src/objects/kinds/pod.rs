@@ -3,6 +3,7 @@
 use super::cdi;
 use super::persistent_volume_claim::{disks, users};
 use super::virtual_machine_instance::waiting_for_disks;
+use super::virtual_machine_instance_migration::keys_of;
 use crate::clones;
 use crate::objects::about::kept;
 use crate::objects::store::{StoredObject, meta};
@@ -104,7 +105,10 @@ pub(super) fn dependents(world: &World, key: &Key) -> Vec<Key> {
     };
     match pod.and_then(|pod| owner::controller(&pod.meta)) {
         Some(owner) if owner.kind == Kind::VirtualMachineInstance.name() => {
-            with_waiting(Key::new(Kind::VirtualMachineInstance, namespace, &owner.name))
+            let migrations = keys_of(world, namespace, &owner.name);
+            let mut keys = with_waiting(Key::new(Kind::VirtualMachineInstance, namespace, &owner.name));
+            keys.extend(migrations);
+            keys
         }
         // The PVC is decided under the name of its DataVolume, even without a DataVolume. A PVC that is
         // filled in place of another is handed over after its last pod has ended.

@@ -1,6 +1,7 @@
 //! VirtualMachineInstance (VMI): a running guest.
 
 use super::kubevirt::removed_with;
+use super::virtual_machine_instance_migration::keys_of;
 use crate::objects::about::kept;
 use crate::objects::store::{StoredObject, read};
 use crate::objects::{About, IndexKey, Key, Kind, LauncherPods, Selector, Use, World, key, owner};
@@ -17,7 +18,7 @@ pub const OF_VM: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// The label of a VMI whose launcher pod has another version than new ones, as upstream names it.
 pub const OUTDATED: &str = "kubevirt.io/outdatedLauncherImage";
 /// The fields of a VMI's status that the virt-handler of the guest's node writes; the others are virt-controller's.
-pub const HANDLER_STATUS_FIELDS: [&str; 13] = [
+pub const HANDLER_STATUS_FIELDS: [&str; 14] = [
     "conditions",
     "currentCPUTopology",
     "fsFreezeStatus",
@@ -26,6 +27,7 @@ pub const HANDLER_STATUS_FIELDS: [&str; 13] = [
     "kernelBootStatus",
     "machine",
     "memory",
+    "migrationMethod",
     "phase",
     "phaseTransitionTimestamps",
     "reason",
@@ -34,12 +36,22 @@ pub const HANDLER_STATUS_FIELDS: [&str; 13] = [
 ];
 
 /// The fields of `status.migrationState` that the virt-handler of the source's node writes.
-pub const SOURCE_MIGRATION_FIELDS: [&str; 7] =
-    ["abortStatus", "completed", "endTimestamp", "failed", "failureReason", "mode", "startTimestamp"];
+pub const SOURCE_MIGRATION_FIELDS: [&str; 9] = [
+    "abortStatus",
+    "completed",
+    "endTimestamp",
+    "failed",
+    "failureReason",
+    "mode",
+    "progress",
+    "sourceCertificate",
+    "startTimestamp",
+];
 /// The fields of `status.migrationState` that the virt-handler of the target's node writes. None of them says that the
 /// guest has arrived for good: virt-controller decides that.
-pub const TARGET_MIGRATION_FIELDS: [&str; 6] = [
+pub const TARGET_MIGRATION_FIELDS: [&str; 7] = [
     "targetCPUSet",
+    "targetCertificate",
     "targetDirectMigrationNodePorts",
     "targetNodeAddress",
     "targetNodeDomainDetected",
@@ -167,6 +179,7 @@ fn dependents(world: &World, found: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = found;
     let mut keys = vec![found.clone(), Key::new(Kind::VirtualMachine, namespace, name)];
     keys.extend(removed_with(world));
+    keys.extend(keys_of(world, namespace, name));
     // The KubeVirt object's status counts outdated VMIs, and its update strategy evicts them.
     if world.indexed_by(&IndexKey::Outdated).any(|outdated| outdated == found) {
         keys.extend(super::kubevirt::all(world));

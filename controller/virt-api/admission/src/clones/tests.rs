@@ -4,10 +4,12 @@ use super::*;
 use crate::evictions::tests::peer;
 use crate::rules::clone::{wanted, whose};
 use crate::rules::{Request, RequestContext, judge};
+use crate::turns::{AT_ONCE, WAITING};
 use cluster_model::objects::Plain;
 use cluster_model::webhooks::Webhook;
 use kit::ApiServer;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 const TOKEN: &str = "cdi.kubevirt.io/storage.clone.token";
 const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";

@@ -3,6 +3,7 @@
 
 use super::clone::CloneResult;
 use super::eviction::Evicted;
+use super::migration::MigrationFacts;
 use api::defaults::DefaultsContext;
 use api::machine::Settings;
 use api::preset::VirtualMachineInstancePreset;
@@ -45,6 +46,8 @@ pub struct RequestContext {
     pub left: Option<&'static str>,
     /// The pod to evict, if it was read.
     pub evicted: Option<Evicted>,
+    /// The VMI of a new migration and its other migrations, if they were read.
+    pub migration: Option<MigrationFacts>,
     /// Result for each source of a clone, if they were checked.
     pub clones: Vec<Option<CloneResult>>,
     /// Token for the clone of a DataVolume, if it is permitted.
@@ -66,6 +69,7 @@ impl RequestContext {
             presets: Vec::new(),
             left: None,
             evicted: None,
+            migration: None,
             clones: Vec::new(),
             token: None,
         }

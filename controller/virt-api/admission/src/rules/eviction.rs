@@ -3,9 +3,10 @@
 //!
 //! | `evictionStrategy` | answer |
 //! |---|---|
-//! | unset, `None`, `LiveMigrateIfPossible` | yes: the launcher shuts the guest down. No VMI is live-migratable yet |
-//! | `LiveMigrate` | 429: a guest that should be migrated, and cannot be, is not shut down |
-//! | `External` | 429, and the VMI gets the node to leave: `status.evacuationNodeName`. Another program ends the VMI |
+//! | unset, `None`; `LiveMigrateIfPossible` of a VMI that cannot migrate | yes: the launcher shuts the guest down |
+//! | `LiveMigrate`, `LiveMigrateIfPossible` of a VMI that can migrate | 429, and the VMI gets the node to leave: `status.evacuationNodeName`. virt-controller migrates it |
+//! | `LiveMigrate` of a VMI that cannot migrate | 429: its guest is not shut down |
+//! | `External` | 429, and the node to leave. Another program ends the VMI |
 //!
 //! If unset in the VMI, the value of the KubeVirt object applies. 429 makes `kubectl drain`, and every other
 //! client of the Eviction API, retry: a drain waits until the pod is gone. The messages are upstream's, which
@@ -16,7 +17,8 @@
 
 use super::answer::Deferral;
 use super::{AdmissionResponse, Operation, Request, RequestContext};
-use api::vmi::{EvictionStrategy, VirtualMachineInstance};
+use api::vmi::{ConditionType, EvictionStrategy, VirtualMachineInstance};
+use cluster_model::conditions::is_true;
 use cluster_model::objects::names::{self, is_name};
 use cluster_model::objects::{Key, Kind, LauncherPods, Pod, owner};
 
@@ -84,7 +86,12 @@ fn decide(evicted: &Evicted, of_cluster: Option<&EvictionStrategy>) -> Admission
     if pod.has_ended() || has_ended(vmi) || !is_launcher_of(pod, vmi) {
         return AdmissionResponse::yes();
     }
+    let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let can_migrate = is_true(said, &ConditionType::LiveMigratable);
     match vmi.spec.eviction_strategy.as_ref().or(of_cluster) {
+        Some(EvictionStrategy::LiveMigrate | EvictionStrategy::LiveMigrateIfPossible) if can_migrate => {
+            AdmissionResponse::later(evacuated(pod, vmi))
+        }
         Some(EvictionStrategy::LiveMigrate) => {
             let name = vmi.metadata.name.as_deref().unwrap_or_default();
             let message =

@@ -2,7 +2,7 @@
 
 use super::{
     AdmissionResponse, Operation, Request, RequestContext, cdi, clone, eviction, instancetype, kubevirt,
-    pool, preset, replica_set, size, vm, vmi,
+    migration, pool, preset, replica_set, size, vm, vmi,
 };
 use cluster_model::webhooks::{Question, Webhook};
 
@@ -18,6 +18,9 @@ pub fn judge(webhook: &Webhook, request: &Request, context: &RequestContext) -> 
         (Question::Vm, _) => vm::judge(request, context),
         (Question::NewVmi, _) => vmi::create(request, context),
         (Question::ChangedVmi, _) => vmi::update(request, context),
+        (Question::FillMigration, _) => migration::complete(request),
+        (Question::NewMigration, _) => migration::create(request, context),
+        (Question::ChangedMigration, _) => migration::update(request),
         (Question::ReplicaSet, _) => replica_set::judge(request, context),
         (Question::Preset, _) => preset::judge(request),
         (Question::Pool, _) => pool::judge(request, context),

@@ -23,6 +23,7 @@ pub mod eviction;
 mod instancetype;
 mod judge;
 mod kubevirt;
+pub mod migration;
 mod omitted_metadata;
 mod patch;
 mod pool;

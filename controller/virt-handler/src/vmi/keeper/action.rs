@@ -1,5 +1,6 @@
 //! Actions of a keeper.
 
+use super::migration::Order;
 use crate::vmi::decide::Event;
 use api::launcher::Request;
 use api::machine::Machine;
@@ -14,6 +15,9 @@ pub(super) enum KeeperAction {
     ForgetRetry,
     /// Record these events, within the rate limits.
     Record(Vec<Event>),
+
+    /// End the connections of a migration.
+    CloseMigration,
 
     // ---- Actions with a result ----
     /// Connect to the launcher, and wait for its first state.
@@ -34,6 +38,12 @@ pub(super) enum KeeperAction {
         /// The status is the final one: no rate limit applies.
         is_last: bool,
     },
+    /// Source of a migration: make a certificate for it.
+    Announce(String),
+    /// Source of a migration: open the way to the target, and tell the launcher.
+    Order(Box<Order>),
+    /// Target of a migration: accept connections of the source that has this certificate.
+    Open { uid: String, source: String },
     /// Start router advertisements for the guest.
     Advertise(Box<Machine>),
     /// Ask the guest agent for its report.

@@ -5,6 +5,7 @@
 //! | connect | [`super::connection`] |
 //! | read the last state | [`super::last_state`] |
 //! | hand over | [`super::hand_over`] |
+//! | connections of a migration | [`super::migrate`] |
 //! | requests, status, events, router advertisements, guest agent | here |
 
 use super::Node;
@@ -13,6 +14,7 @@ use super::connection::Connection;
 use super::event::KeeperEvent;
 use super::facts::Facts;
 use super::last_state::last_state;
+use super::migrate::MigrationConnections;
 use super::state::{GuestReport, State};
 use crate::blocking::Blocking;
 use crate::bounds;
@@ -49,6 +51,8 @@ pub(super) struct Effects<C> {
     pub(super) filesystems: Filesystems,
     pub(super) pace: Pace,
     pub(super) retry: Retry,
+    /// Connections of the VMI's migration.
+    pub(super) migration: Option<MigrationConnections>,
 }
 
 impl<C: Cluster> Effects<C> {
@@ -59,6 +63,7 @@ impl<C: Cluster> Effects<C> {
             filesystems: Filesystems::default(),
             pace: Pace::default(),
             retry: Retry::default(),
+            migration: None,
         }
     }
 
@@ -82,6 +87,13 @@ impl<C: Cluster> Effects<C> {
                 self.record(facts, &events, false).await;
                 return None;
             }
+            KeeperAction::CloseMigration => {
+                self.migration = None;
+                return None;
+            }
+            KeeperAction::Announce(uid) => self.announce(uid),
+            KeeperAction::Order(order) => self.order(state, facts, *order).await,
+            KeeperAction::Open { uid, source } => self.open(facts, uid, source).await,
             KeeperAction::Connect => self.connect(state, facts).await,
             KeeperAction::ReadLastState { why } => {
                 KeeperEvent::LastState { last: last_state(facts).await, why }

@@ -1,5 +1,6 @@
 //! Events of a keeper: observations, and results of its actions.
 
+use super::migration::MigrationEnd;
 use super::state::{GuestReport, Links};
 use crate::vmi::decide::{Event, HandOverFailure};
 use api::launcher::{self, Request};
@@ -58,6 +59,20 @@ pub(super) enum KeeperEvent<C, R> {
     Asked(Option<GuestReport>),
     /// The guest agent may be asked at this time only.
     AskDelayed(Instant),
+    /// A certificate was made for the migration of this uid away from the node.
+    Announced {
+        uid: String,
+        certificate: String,
+    },
+    /// The launcher was told to migrate the VMI; `refused` if it was not.
+    Ordered {
+        uid: String,
+        refused: Option<String>,
+    },
+    /// The source of a migration may connect.
+    Opened(Box<MigrationEnd>),
+    /// The source of a migration may not connect, and the target tries again.
+    NotOpened,
     Advertised(R),
     NotAdvertised,
 }

@@ -1,6 +1,7 @@
 //! Facts of the cluster about one attempt at a VMI: the VMI, its pod, the settings. Pure.
 
 use super::KeeperInput;
+use super::migration::Role;
 use super::state::Links;
 use crate::error::Result;
 use crate::network;
@@ -22,6 +23,8 @@ pub(super) struct Facts {
     pub(super) object: Arc<Value>,
     pub(super) vmi: VirtualMachineInstance,
     pub(super) permitted: Permitted,
+    /// Part of this node.
+    pub(super) role: Role,
     /// Newest object of the pod: container IDs are known later than the pod.
     pub(super) pod: Arc<Pod>,
     /// Folder of the pod, or the reason why the pod has none that can be used.
@@ -36,7 +39,8 @@ impl Facts {
             Ok(layout) => Ok(Arc::new(PodFolder::new(pods, layout))),
             Err(e) => Err(HandOverFailure { message: e.chain(), hopeless: false }),
         };
-        Ok(Facts { object: input.object, vmi, permitted: input.permitted, pod, place })
+        let KeeperInput { object, permitted, role, .. } = input;
+        Ok(Facts { object, vmi, permitted, role, pod, place })
     }
 
     /// Takes a newer input. Returns true if the settings changed.
@@ -53,6 +57,7 @@ impl Facts {
         {
             self.pod = pod;
         }
+        self.role = input.role;
         let is_other = self.permitted != input.permitted;
         self.permitted = input.permitted;
         is_other
@@ -70,9 +75,10 @@ impl Facts {
         is_final(&self.object)
     }
 
-    /// True if the VMI runs, according to its status.
+    /// True if the VMI runs on this node, according to its status.
     pub(super) fn is_running(&self) -> bool {
-        self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
+        self.role == Role::Guest
+            && self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
     }
 
     /// True if the guest runs on emulated processors.
@@ -151,6 +157,7 @@ mod tests {
             object: object(version),
             pod,
             permitted,
+            role: Role::Guest,
         };
         let nothing = || Permitted::Nothing("kubevirt".into());
         let of_pod = |uid: &str, name: &str| {

@@ -3,6 +3,7 @@
 use super::effects::{Effects, LiveEvent, LiveState, PREPARING};
 use super::event::KeeperEvent;
 use super::facts::Facts;
+use super::migration::Role;
 use super::state::Links;
 use crate::capability;
 use crate::devices;
@@ -15,6 +16,7 @@ use crate::vmi::apply::Cluster;
 use crate::vmi::decide::{Event, HandOverFailure};
 use crate::volumes::{self, Parts};
 use api::launcher::{Answer, Sync};
+use api::machine::Machine;
 
 impl<C: Cluster> Effects<C> {
     /// Hands the VMI to its launcher.
@@ -30,7 +32,12 @@ impl<C: Cluster> Effects<C> {
         let sync = Sync { vmi: (*facts.object).clone(), generation, resolved: ready.resolved };
         match self.sync(state, facts, &sync).await {
             Ok(()) => {
-                events.push(Event::normal("Created", "VirtualMachineInstance defined."));
+                events.push(match facts.role {
+                    Role::Guest => Event::normal("Created", "VirtualMachineInstance defined."),
+                    Role::Target => {
+                        Event::normal("PreparingTarget", "VirtualMachineInstance Migration Target Prepared.")
+                    }
+                });
                 KeeperEvent::HandedOver { links, events }
             }
             Err(e) => failure_event(facts, Some(links), &e),
@@ -42,7 +49,7 @@ impl<C: Cluster> Effects<C> {
         let (Some(connection), Ok(place)) = (state.connection(), &facts.place) else {
             return Err(not_listening(facts));
         };
-        let machine = facts.permitted.machine(&facts.vmi)?;
+        let machine = with_macs(facts.permitted.machine(&facts.vmi)?, facts);
         let settings = facts.permitted.settings();
         let (files, hardware) =
             settings.map(|settings| (settings.files, settings.hardware.clone())).unwrap_or_default();
@@ -82,6 +89,18 @@ impl<C: Cluster> Effects<C> {
         }
         Ok(())
     }
+}
+
+/// The machine with the MAC addresses that the guest knows, where it migrates to this node: a card of this pod may have another one.
+fn with_macs(mut machine: Machine, facts: &Facts) -> Machine {
+    let known = facts.vmi.status.iter().flat_map(|status| &status.interfaces);
+    for one in known.filter(|_| facts.role == Role::Target) {
+        let own = machine.interfaces.iter_mut().find(|own| one.name.as_ref() == Some(&own.name));
+        if let Some(own) = own.filter(|own| own.mac.is_none()) {
+            own.mac.clone_from(&one.mac);
+        }
+    }
+    machine
 }
 
 fn not_listening(facts: &Facts) -> Error {

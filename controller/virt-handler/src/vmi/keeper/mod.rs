@@ -29,10 +29,14 @@ mod event;
 mod facts;
 mod hand_over;
 mod last_state;
+mod migrate;
+mod migration;
 mod state;
 mod step;
 
 pub(crate) use facts::is_final;
+pub use migration::{MigrationEnd, Role};
+pub(crate) use migration::{has_moved, source_state, target_state};
 
 use super::apply::Cluster;
 use super::permitted::Permitted;
@@ -44,6 +48,7 @@ use effects::{Effects, LiveEvent, LiveState};
 use event::KeeperEvent;
 use facts::Facts;
 use serde_json::Value;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use step::{Moment, Writes, step};
@@ -62,6 +67,8 @@ pub(crate) struct KeeperInput {
     pub(crate) pod: Option<Arc<Pod>>,
     /// Settings of the cluster.
     pub(crate) permitted: Permitted,
+    /// Part of this node.
+    pub(crate) role: Role,
 }
 
 /// Parts that all keepers of a node share.
@@ -74,6 +81,8 @@ pub(crate) struct Node<C> {
     pub(crate) findings: PathBuf,
     /// Registry of connected launchers.
     pub(crate) launchers: Launchers,
+    /// Address of this node's virt-handler, for the source of a migration.
+    pub(crate) address: Option<IpAddr>,
 }
 
 /// Manages one attempt at a VMI, until the VMI has ended or the input is closed.

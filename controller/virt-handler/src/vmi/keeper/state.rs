@@ -1,5 +1,6 @@
 //! State of a keeper: knowledge about one attempt at a VMI. Pure.
 
+use super::migration::MigrationEnd;
 use crate::vmi::decide::{HandOverFailure, Launcher};
 use crate::vmi::link_requests::LinkRequests;
 use crate::vmi::retry::Retry;
@@ -70,6 +71,8 @@ pub(super) struct Run<R> {
     pub(super) shutdown: Option<ShutdownRequest>,
     pub(super) link_requests: LinkRequests,
     pub(super) router: Router<R>,
+    /// This end of the VMI's migration.
+    pub(super) migration: Option<MigrationEnd>,
 }
 
 /// Guest agent that is connected.
@@ -197,6 +200,11 @@ impl<C, R> State<C, R> {
         }
     }
 
+    /// This end of the VMI's migration.
+    pub(super) fn migration(&self) -> Option<&MigrationEnd> {
+        self.run()?.migration.as_ref()
+    }
+
     /// Report of the guest agent.
     pub(super) fn report(&self) -> Option<&GuestReport> {
         self.run()?.agent.as_ref()?.report.as_ref()
@@ -286,6 +294,7 @@ impl<R> Run<R> {
             shutdown: None,
             link_requests: LinkRequests::default(),
             router,
+            migration: None,
         }
     }
 }

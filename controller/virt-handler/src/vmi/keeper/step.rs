@@ -3,6 +3,7 @@
 use super::action::KeeperAction;
 use super::event::KeeperEvent;
 use super::facts::Facts;
+use super::migration::{MigrationEnd, Next, Role, Stage, next_of_source, next_of_target, open_migration};
 use super::state::{Contact, Router, ShutdownRequest, State};
 use crate::network;
 use crate::now::Now;
@@ -74,6 +75,11 @@ pub(super) fn step<C, R>(
                 }
             }
             state = state.settle(now);
+            if let State::Running { session, run } = &mut state
+                && let Some(end) = &mut run.migration
+            {
+                end.take_progress(&session.launcher, now);
+            }
         }
         KeeperEvent::Connected { connection, first } => {
             actions.push(KeeperAction::ForgetRetry);
@@ -127,6 +133,20 @@ pub(super) fn step<C, R>(
                 agent.ask_at = at;
             }
         }
+        KeeperEvent::Announced { uid, certificate } => {
+            end_of(&mut state, MigrationEnd::new(&uid, certificate, Stage::Announced));
+        }
+        KeeperEvent::Ordered { uid, refused } => {
+            let end = state.run_mut().and_then(|run| run.migration.as_mut());
+            if let Some(end) = end.filter(|end| end.uid == uid) {
+                end.stage = refused.map_or(Stage::Ordered, Stage::Refused);
+            }
+        }
+        KeeperEvent::Opened(end) => {
+            actions.push(KeeperAction::ForgetRetry);
+            end_of(&mut state, *end);
+        }
+        KeeperEvent::NotOpened => actions.push(KeeperAction::RetryLater),
         KeeperEvent::Advertised(router) => {
             if let Some(run) = state.run_mut() {
                 run.router = Router::On(router);
@@ -138,6 +158,9 @@ pub(super) fn step<C, R>(
             }
         }
     }
+    if close_migration(&mut state, facts) {
+        actions.push(KeeperAction::CloseMigration);
+    }
     let may_try = actions.iter().fold(moment.may_try, |may_try, action| match action {
         KeeperAction::RetryLater => false,
         KeeperAction::ForgetRetry => true,
@@ -147,12 +170,33 @@ pub(super) fn step<C, R>(
     Step { state, actions }
 }
 
+/// Remembers this end of a migration.
+fn end_of<C, R>(state: &mut State<C, R>, end: MigrationEnd) {
+    if let Some(run) = state.run_mut() {
+        run.migration = Some(end);
+    }
+}
+
+/// Forgets this end of a migration that is not open any more. True if there was one.
+fn close_migration<C, R>(state: &mut State<C, R>, facts: &Facts) -> bool {
+    let status = facts.vmi.status.as_ref();
+    let open = status.and_then(|status| open_migration(status, facts.role)).map(|(uid, _)| uid);
+    let is_over = |end: &MigrationEnd| open != Some(end.uid.as_str());
+    let Some(run) = state.run_mut() else { return false };
+    run.migration.take_if(|end| is_over(end)).is_some()
+}
+
 /// Remembers a request, and whether the launcher took it.
 fn requested<C, R>(state: &mut State<C, R>, request: &Request, facts: &Facts, is_taken: bool) {
     let State::Running { session, run } = state else { return };
     match request {
         Request::Link { interface, up } => {
             run.link_requests.record(interface, *up, &session.launcher, is_taken);
+        }
+        Request::AbortMigration { .. } => {
+            if let Some(end) = &mut run.migration {
+                end.is_aborted = is_taken;
+            }
         }
         _ if is_taken => {
             let (number, grace) = (session.launcher.number, grace(&facts.vmi));
@@ -167,9 +211,13 @@ fn next<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Option<Kee
     if facts.is_final() {
         return None;
     }
-    connection(state, facts, moment)
+    let act = connection(state, facts, moment)
         .or_else(|| decision(state, facts, moment))
-        .or_else(|| router(state, facts, moment.now))
+        .or_else(|| migration(state, facts, moment));
+    if facts.role == Role::Target {
+        return act;
+    }
+    act.or_else(|| router(state, facts, moment.now))
         .or_else(|| state.ask_at().filter(|at| *at <= moment.now).map(|_| KeeperAction::AskAgent))
 }
 
@@ -202,6 +250,8 @@ fn decision<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Option
         emulated: facts.is_emulated(),
         told_grace: state.run().and_then(|run| run.shutdown).map(|shutdown| shutdown.grace),
         link_requests: state.run().map_or(&NO_LINK_REQUESTS, |run| &run.link_requests),
+        role: facts.role,
+        migration: state.migration(),
     };
     let decided = decide(&seen, &moment.clock);
     if decided.begin {
@@ -223,6 +273,25 @@ fn decision<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Option
         Writes::None => false,
     };
     may_write.then_some(KeeperAction::WriteStatus { status, events: of_status, is_last })
+}
+
+/// Action towards the migration of the VMI.
+fn migration<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Option<KeeperAction> {
+    let (State::Running { session, run }, Some(_)) = (state, state.connection()) else { return None };
+    let (status, end) = (facts.vmi.status.as_ref()?, run.migration.as_ref());
+    let launcher = &session.launcher;
+    let next = match facts.role {
+        Role::Guest => next_of_source(status, || facts.machine(), launcher, end),
+        Role::Target if moment.may_try => next_of_target(status, launcher, end),
+        Role::Target => None,
+    };
+    Some(match next? {
+        Next::Announce(uid) => KeeperAction::Announce(uid),
+        Next::Order(order) => KeeperAction::Order(order),
+        Next::Abort(_) if !moment.may_request => return None,
+        Next::Abort(id) => KeeperAction::Request { request: Request::AbortMigration { id }, event: None },
+        Next::Open { uid, source } => KeeperAction::Open { uid, source },
+    })
 }
 
 /// False for a request that the launcher got already, and for all while it is not connected.

@@ -15,7 +15,7 @@ type TestEvent = KeeperEvent<&'static str, &'static str>;
 
 fn facts_of(object: Value) -> Facts {
     let permitted = Permitted::By(Arc::new(api::machine::Settings::of_cluster(&json!({}))));
-    let input = KeeperInput { object: Arc::new(object), pod: None, permitted };
+    let input = KeeperInput { object: Arc::new(object), pod: None, permitted, role: Role::Guest };
     Facts::new(&Pods::played("/none"), input, pod()).unwrap()
 }
 
@@ -157,6 +157,10 @@ fn words(action: &KeeperAction) -> String {
             let phase = status.phase.as_ref().map(Phase::to_string).unwrap_or_default();
             format!("write {phase}{}{}", reasons(events), if *is_last { ", last" } else { "" })
         }
+        KeeperAction::CloseMigration => "close migration".into(),
+        KeeperAction::Announce(uid) => format!("announce {uid}"),
+        KeeperAction::Order(order) => format!("order {}", order.uid),
+        KeeperAction::Open { uid, source } => format!("open {uid} for {source}"),
         KeeperAction::Advertise(_) => "advertise".into(),
         KeeperAction::AskAgent => "ask agent".into(),
     }

@@ -39,7 +39,8 @@ fn connections(order: &Migrate) -> Option<u32> {
 fn flags(order: &Migrate, disks: &[String]) -> u32 {
     let limits = &order.limits;
     let optional = [
-        (!disks.is_empty(), sys::VIR_MIGRATE_NON_SHARED_INC),
+        (!disks.is_empty() && order.whole_disks, sys::VIR_MIGRATE_NON_SHARED_DISK),
+        (!disks.is_empty() && !order.whole_disks, sys::VIR_MIGRATE_NON_SHARED_INC),
         (limits.auto_converge, sys::VIR_MIGRATE_AUTO_CONVERGE),
         (limits.post_copy, sys::VIR_MIGRATE_POSTCOPY),
         (limits.compress, sys::VIR_MIGRATE_COMPRESSED),
@@ -129,7 +130,7 @@ mod tests {
     fn order(limits: MigrationLimits) -> Migrate {
         let sockets =
             MigrationSockets { libvirt: "/r/l".into(), memory: "/r/m".into(), disks: "/r/d".into() };
-        Migrate { id: "m".into(), sockets, copied_disks: Vec::new(), limits }
+        Migrate { id: "m".into(), sockets, copied_disks: Vec::new(), whole_disks: false, limits }
     }
 
     fn parameter(name: &str, kind: u32, value: u64) -> sys::virTypedParameter {
@@ -193,5 +194,7 @@ mod tests {
         let set = parameters(&hurried, &disks);
         assert_eq!((set.bandwidth, set.parallel_connections), (Some(65), Some(4)));
         assert_eq!((set.disks_uri.as_deref(), &set.migrate_disks[..]), (Some("unix:///r/d"), &disks[..]));
+        let whole = Migrate { whole_disks: true, ..order(MigrationLimits::default()) };
+        assert_eq!(flags(&whole, &disks) & !always, sys::VIR_MIGRATE_NON_SHARED_DISK);
     }
 }

@@ -380,12 +380,12 @@ impl Hypervisor for Libvirt {
         self.on("start post-copy of", name, migration::start_post_copy)
     }
 
-    fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+    fn receive(&self, name: &str, domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
         let doing = format!("receive {name}");
         let Some(reception) = &self.reception else {
             return Err(Error::new(ErrorKind::Unsupported, doing, "this launcher starts its VM"));
         };
-        let received = reception.receive(name, socket, listens);
+        let received = reception.receive(name, domain, socket, listens);
         match (received, self.find_received(name, reception)) {
             (_, Ok(())) => Ok(()),
             (Err(e), _) => Err(Error::new(ErrorKind::Failed, doing, e.chain())),

@@ -39,16 +39,28 @@ impl Reception {
         self.gives_up.send_replace(true);
     }
 
-    /// Receives the domain. The source's libvirt connects to `socket` once `listens` was called. An error means that the domain is
+    /// Receives the domain, as this one. The source's libvirt connects to `socket` once `listens` was called. An error means that the domain is
     /// not here.
-    pub(super) fn receive(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+    pub(super) fn receive(
+        &self,
+        name: &str,
+        domain: &str,
+        socket: &Path,
+        listens: &mut dyn FnMut(),
+    ) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Error::io("cannot begin to receive", e))?;
-        runtime.block_on(self.receive_from(name, socket, listens))
+        runtime.block_on(self.receive_from(name, domain, socket, listens))
     }
 
-    async fn receive_from(&self, name: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
-        let mut receiver = Receiver::start(&self.root).await?;
+    async fn receive_from(
+        &self,
+        name: &str,
+        domain: &str,
+        socket: &Path,
+        listens: &mut dyn FnMut(),
+    ) -> Result<()> {
+        let mut receiver = Receiver::start(&self.root, domain).await?;
         let failed = |e: launcher::hypervisor::Error| {
             Error::new(ErrorKind::Failed, "the libvirt daemon does not answer").because(e)
         };

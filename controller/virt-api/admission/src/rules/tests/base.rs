@@ -32,7 +32,8 @@ pub(super) fn with(configuration: &Value) -> RequestContext {
 /// The request of a user who creates an object.
 pub(super) fn create(object: Value) -> Request {
     let who = Requester { name: "kubernetes-admin".into(), ..Requester::default() };
-    Request { uid: "1".into(), object, who, ..Request::default() }
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    Request { uid: "1".into(), namespace, object, who, ..Request::default() }
 }
 
 /// The request of a user who changes an object.

@@ -82,6 +82,13 @@ fn each_strategy_has_its_answer_wherever_it_is_set() {
         let of_cluster = answer(evicted(&pod(), &vmi(None)), cluster);
         assert_eq!(later(of_cluster), expected, "{strategy:?} of the KubeVirt object");
     }
+    // A VMI that can migrate leaves its node.
+    for (strategy, moves) in [("LiveMigrate", true), ("LiveMigrateIfPossible", true), ("None", false)] {
+        let mut vmi = vmi(Some(strategy));
+        vmi["status"]["conditions"] = json!([{"type": "LiveMigratable", "status": "True"}]);
+        let expected = if moves { refused(TRIGGERED, Some("node1")) } else { None };
+        assert_eq!(later(answer(evicted(&pod(), &vmi), context())), expected, "{strategy}");
+    }
     // The VMI's own strategy takes precedence.
     let cluster = || with(&json!({"evictionStrategy": "LiveMigrate"}));
     assert_eq!(later(answer(evicted(&pod(), &vmi(Some("None"))), cluster())), None);

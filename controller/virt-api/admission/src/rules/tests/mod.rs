@@ -6,6 +6,7 @@ mod documents;
 mod eviction;
 mod manifests;
 mod messages;
+mod migration;
 mod others;
 mod sizes;
 mod vm;

@@ -307,7 +307,7 @@ fn a_setting_without_effect_is_warned_of() {
         |spec: Value| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": spec});
     let set = json!({"configuration": {
         "vmRolloutStrategy": "LiveUpdate", "cpuModel": "host-model",
-        "migrations": {"parallelMigrationsPerCluster": 5},
+        "migrations": {"parallelMigrationsPerCluster": 5, "allowPostCopy": true},
     }});
     for (path, request) in
         [(MADE, create(object(set.clone()))), (CHANGED, update(object(json!({})), object(set.clone())))]
@@ -317,7 +317,7 @@ fn a_setting_without_effect_is_warned_of() {
         assert_eq!(
             answer.warnings,
             [
-                "spec.configuration.migrations: no effect, VMIs are not live-migrated yet",
+                "spec.configuration.migrations.allowPostCopy: no effect, there is no post-copy yet; where it is allowed, the guest is paused when the time is over",
                 "spec.configuration.vmRolloutStrategy: no effect, \"LiveUpdate\" is not supported; supported are Stage",
             ]
         );
@@ -426,10 +426,49 @@ fn there_is_one_installation() {
     assert_eq!(messages(&ask(MADE, &create(object), &context())), Vec::<String>::new());
 }
 
+/// virt-controller would say of it that it has no effect. It is no reason against the object of the installation.
+#[test]
+fn a_kubevirt_object_outside_of_the_namespace_of_the_installation_is_refused() {
+    let object =
+        |namespace: &str| json!({"metadata": {"namespace": namespace, "name": "kubevirt"}, "spec": {}});
+    let known = |namespace: &str| RequestContext {
+        installations: vec![(namespace.into(), "kubevirt".into())],
+        ..context()
+    };
+    for context in [context(), known("kubevirt"), known("other")] {
+        let answer = ask(MADE, &create(object("other")), &context);
+        let why = "virt-controller reads the KubeVirt object of the namespace kubevirt alone";
+        assert_eq!(messages(&answer), [format!("{why} (create it in the namespace kubevirt)")]);
+    }
+    assert_eq!(ask(MADE, &create(object("kubevirt")), &known("other")), AdmissionResponse::yes());
+    // One that exists may be changed, and is warned of.
+    let mut changed = object("other");
+    changed["spec"] = json!({"uninstallStrategy": "RemoveWorkloads"});
+    let answer = ask(CHANGED, &update(object("other"), changed), &known("other"));
+    assert_eq!(answer.faults, []);
+    assert!(answer.warnings[0].starts_with("this object has no effect"), "{:?}", answer.warnings);
+}
+
+/// It holds no VM.
+#[test]
+fn a_kubevirt_object_outside_of_the_namespace_of_the_installation_goes_at_once() {
+    let left = RequestContext { left: Some("Virtual Machines"), ..context() };
+    let old = json!({"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}});
+    let request = |namespace: &str| Request {
+        operation: Operation::Delete,
+        namespace: namespace.into(),
+        old: old.clone(),
+        ..create(Value::Null)
+    };
+    assert!(ask(DELETED, &request("other"), &left).faults.is_empty());
+    assert!(!ask(DELETED, &request("kubevirt"), &left).faults.is_empty());
+}
+
 #[test]
 fn an_installation_goes_when_it_may() {
     let request = |strategy: &str| Request {
         operation: Operation::Delete,
+        namespace: "kubevirt".into(),
         old: json!({"spec": {"uninstallStrategy": strategy}}),
         ..create(Value::Null)
     };

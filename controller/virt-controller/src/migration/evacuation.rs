@@ -1,0 +1,189 @@
+//! Evacuation: a VMI that must leave its node gets a migration.
+//!
+//! virt-api writes `status.evacuationNodeName` when it puts off the eviction of a launcher pod. The migration has the name that follows
+//! from the VMI and its last migration, so that it is created once. It has the priority `system-critical`; after a failure the next
+//! one comes after a pause, which doubles with each failure.
+
+use super::phase;
+use crate::vmi;
+use api::migration::{Phase, VirtualMachineInstanceMigration};
+use api::vmi::{ConditionType, EvictionStrategy, VirtualMachineInstance};
+use cluster_model::conditions;
+use cluster_model::objects::{Key, Kind, MIGRATED_VMI, MIGRATION_FINALIZER, World, migrations_of, names};
+use cluster_model::plan::{EventRecord, Plan, Step};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+/// Annotation of a migration that was created for an evacuation: the node to leave.
+const EVACUATION: &str = "kubevirt.io/evacuationMigration";
+/// Annotation of a VMI whose eviction a descheduler has asked for.
+const SOURCE: &str = "kubevirt.io/eviction-source";
+/// Pause after the first failed migration.
+const PAUSE: SignedDuration = SignedDuration::from_secs(20);
+
+/// The plan for a VMI that must leave its node; an empty one for any other.
+pub(crate) fn evacuate(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
+    let Some(vmi) = world.vmis.get(namespace, name) else { return Plan::default() };
+    let Some(node) = leaves(world, vmi) else { return Plan::default() };
+    let all: Vec<_> = migrations_of(world, namespace, name).collect();
+    if all.iter().any(|migration| !phase(migration).is_final()) {
+        return Plan::default();
+    }
+    let until = backoff(&all);
+    if until > now {
+        return Plan { again: Some(until), ..Plan::default() };
+    }
+    create(vmi, node, &all)
+}
+
+/// The node that the VMI leaves by a migration.
+fn leaves<'a>(world: &World, vmi: &'a VirtualMachineInstance) -> Option<&'a str> {
+    let status = vmi.status.as_ref()?;
+    let node = status.evacuation_node_name.as_deref().filter(|node| !node.is_empty())?;
+    let strategy = vmi.spec.eviction_strategy.as_ref().or(world.config().eviction_strategy.as_ref());
+    let by_migration =
+        matches!(strategy, Some(EvictionStrategy::LiveMigrate | EvictionStrategy::LiveMigrateIfPossible));
+    let is_here = status.node_name.as_deref() == Some(node);
+    let can_migrate = conditions::is_true(&status.conditions, &ConditionType::LiveMigratable);
+    let runs = vmi::phase(vmi) == api::vmi::Phase::Running && vmi.metadata.deletion_timestamp.is_none();
+    (by_migration && is_here && can_migrate && runs).then_some(node)
+}
+
+/// Earliest time of the next migration: after the last failures for an evacuation, later each time.
+fn backoff(all: &[&VirtualMachineInstanceMigration]) -> Timestamp {
+    let is_of_evacuation = |migration: &&&VirtualMachineInstanceMigration| {
+        migration.metadata.annotations.contains_key(EVACUATION)
+    };
+    let mut ended: Vec<(Timestamp, Phase)> = all
+        .iter()
+        .filter(is_of_evacuation)
+        .filter_map(|migration| Some((ended_at(migration)?, phase(migration))))
+        .collect();
+    ended.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    let failures = ended.iter().take_while(|(_, phase)| *phase == Phase::Failed).count();
+    let Some((last, _)) = ended.first().filter(|_| failures > 0) else { return Timestamp::MIN };
+    let times = u32::try_from(failures).unwrap_or(u32::MAX).saturating_sub(1).min(16);
+    let pause = PAUSE.checked_mul(1_i32.checked_shl(times).unwrap_or(1)).unwrap_or(PAUSE);
+    last.checked_add(pause).unwrap_or(*last)
+}
+
+fn ended_at(migration: &VirtualMachineInstanceMigration) -> Option<Timestamp> {
+    let transitions = &migration.status.as_ref()?.phase_transition_timestamps;
+    transitions.last()?.phase_transition_timestamp.as_deref()?.parse().ok()
+}
+
+fn create(vmi: &VirtualMachineInstance, node: &str, all: &[&VirtualMachineInstanceMigration]) -> Plan {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, uid) = (text(&vmi.metadata.namespace), text(&vmi.metadata.uid));
+    let vmi_name = text(&vmi.metadata.name);
+    let mut known: Vec<String> = all.iter().map(|migration| text(&migration.metadata.uid)).collect();
+    known.sort_unstable();
+    let name = names::evacuation(&uid, &known.join("/"));
+    let priority = match vmi.metadata.annotations.get(SOURCE).map(String::as_str) {
+        Some("descheduler") => "system-maintenance",
+        _ => "system-critical",
+    };
+    let kind = Kind::VirtualMachineInstanceMigration;
+    let object = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.name(),
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "annotations": {EVACUATION: node},
+            "labels": {MIGRATED_VMI: vmi_name},
+            "finalizers": [MIGRATION_FINALIZER],
+        },
+        "spec": {"vmiName": vmi_name, "priority": priority},
+    });
+    let event = EventRecord {
+        key: Key::new(Kind::VirtualMachineInstance, namespace.clone(), vmi_name),
+        uid,
+        warning: false,
+        reason: "SuccessfulCreate",
+        message: format!("Created Migration {name}"),
+    };
+    let create = Step::Create { key: Key::new(kind, namespace, name), object };
+    Plan { steps: vec![create, Step::RecordEvent(event)], again: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{Sim, vmi};
+    use serde_json::Value;
+
+    /// A VMI that runs on node1 and must leave it.
+    fn leaving(strategy: &str) -> (Sim, Key) {
+        let mut sim = Sim::new();
+        let mut object = vmi("web");
+        object["spec"]["evictionStrategy"] = json!(strategy);
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.boot(&key);
+        let migratable = json!([{"type": "LiveMigratable", "status": "True"}]);
+        sim.change(&key, json!({"status": {"evacuationNodeName": "node1", "conditions": migratable}}));
+        (sim, key)
+    }
+
+    fn created(sim: &Sim, key: &Key) -> (Vec<Value>, Option<Timestamp>) {
+        let plan = evacuate(&sim.world, &key.namespace, &key.name, sim.now);
+        let made = |step: &Step| match step {
+            Step::Create { object, .. } => Some(object.clone()),
+            _ => None,
+        };
+        (plan.steps.iter().filter_map(made).collect(), plan.again)
+    }
+
+    fn failed(sim: &mut Sim, object: &Value) {
+        let mut ended = object.clone();
+        let at = json!([{"phase": "Failed", "phaseTransitionTimestamp": sim.now.to_string()}]);
+        ended["status"] = json!({"phase": "Failed", "phaseTransitionTimestamps": at});
+        sim.put(Kind::VirtualMachineInstanceMigration, ended);
+    }
+
+    #[test]
+    fn a_vmi_that_must_leave_its_node_gets_one_migration_if_it_can_migrate() {
+        for (strategy, expected) in [("LiveMigrate", 1), ("LiveMigrateIfPossible", 1), ("External", 0)] {
+            let (sim, key) = leaving(strategy);
+            let (made, _) = created(&sim, &key);
+            assert_eq!(made.len(), expected, "{strategy}");
+            if let [only] = &made[..] {
+                assert_eq!(only["spec"], json!({"vmiName": "web", "priority": "system-critical"}));
+                assert_eq!(only["metadata"]["annotations"][EVACUATION], "node1");
+            }
+        }
+        for (pointer, value) in [
+            ("/status/evacuationNodeName", json!("node9")),
+            ("/status/phase", json!("Scheduled")),
+            ("/status/conditions", json!([{"type": "LiveMigratable", "status": "False"}])),
+        ] {
+            let (mut sim, key) = leaving("LiveMigrate");
+            let mut object = sim.get(&key).clone();
+            *object.pointer_mut(pointer).unwrap() = value;
+            sim.world.put(key.kind, object, sim.now);
+            assert_eq!(created(&sim, &key).0.len(), 0, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn the_next_migration_has_another_name_and_comes_later_after_each_failure() {
+        let (mut sim, key) = leaving("LiveMigrate");
+        let (mut made, _) = created(&sim, &key);
+        let first = made.remove(0);
+        assert_eq!(created(&sim, &key).0[0], first, "the same, if the answer was lost");
+        let open = sim.put(Kind::VirtualMachineInstanceMigration, first.clone());
+        assert_eq!(created(&sim, &key).0.len(), 0, "one at a time");
+        sim.delete(&open);
+        sim.objects.remove(&open);
+        failed(&mut sim, &first);
+        let (none, again) = created(&sim, &key);
+        assert_eq!((none.len(), again), (0, Some(sim.now + SignedDuration::from_secs(20))));
+        sim.advance(20);
+        let (mut made, _) = created(&sim, &key);
+        let second = made.remove(0);
+        assert_ne!(second["metadata"]["name"], first["metadata"]["name"]);
+        failed(&mut sim, &second);
+        let (_, again) = created(&sim, &key);
+        assert_eq!(again, Some(sim.now + SignedDuration::from_secs(40)));
+    }
+}

@@ -1,0 +1,109 @@
+//! One stream of a migration: bytes in both directions between a pod's socket and the other node.
+//!
+//! The end of one direction is passed on, and the other one goes on. A connection that breaks off ends both: over
+//! TLS an end is signed, so that a cut cannot pass for one.
+
+use super::peer_silence;
+use super::session::Session;
+use crate::error::{Error, Result};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, copy_bidirectional_with_sizes,
+};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsStream;
+
+/// Size of one read. Larger ones are not faster.
+const BUFFER: usize = 64 << 10;
+/// Longest sentence of a target that refuses a stream.
+const LONGEST: u16 = 1024;
+
+/// Passes on bytes until both directions have ended.
+pub(super) async fn relay(
+    pod: UnixStream,
+    mut node: TlsStream<TcpStream>,
+    session: &Session,
+    silence: Duration,
+) -> Result<()> {
+    let cut = |e| Error::io("a stream to the other node broke off", e);
+    let tcp = node.get_ref().0.as_fd().try_clone_to_owned().map_err(cut)?;
+    let mut pod = Counted { stream: pod, session };
+    tokio::select! {
+        done = copy_bidirectional_with_sizes(&mut pod, &mut node, BUFFER, BUFFER) => done.map(drop).map_err(cut),
+        () = peer_silence::lost(&tcp, silence) => {
+            let seconds = silence.as_secs().saturating_mul(2);
+            Err(Error::failed(format!("the other node does not answer: no packet of it for {seconds} s")))
+        }
+    }
+}
+
+/// Tells the source that its stream is connected to the pod, or why not.
+pub(super) async fn answer(node: &mut TlsStream<TcpStream>, refusal: Option<&str>) -> io::Result<()> {
+    let text = refusal.unwrap_or_default().as_bytes();
+    let text = text.get(..LONGEST.into()).unwrap_or(text);
+    node.write_u16(u16::try_from(text.len()).unwrap_or(LONGEST)).await?;
+    node.write_all(text).await?;
+    node.flush().await
+}
+
+/// Reads the target's answer: `None` if the stream is connected.
+pub(super) async fn read_answer(node: &mut TlsStream<TcpStream>) -> io::Result<Option<String>> {
+    let length = node.read_u16().await?;
+    if length == 0 {
+        return Ok(None);
+    }
+    if length > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer to a stream is too long"));
+    }
+    let mut text = vec![0; length.into()];
+    node.read_exact(&mut text).await?;
+    Ok(Some(String::from_utf8_lossy(&text).replace(char::is_control, " ")))
+}
+
+/// The pod's end of a stream, whose bytes are counted.
+struct Counted<'a> {
+    stream: UnixStream,
+    session: &'a Session,
+}
+
+fn add(counter: &AtomicU64, bytes: usize) {
+    counter.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+impl AsyncRead for Counted<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        add(&self.session.sent, buffer.filled().len().saturating_sub(before));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Counted<'_> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
+        add(&self.session.received, written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,196 @@
+use super::*;
+use api::launcher::Life;
+use serde_json::{Value, json};
+
+const NOW: &str = "2026-12-01T10:00:00Z";
+
+fn status(more: Value) -> Status {
+    let mut state = json!({
+        "migrationUid": "m", "sourceNode": "node1", "sourcePod": "s", "targetNode": "node2", "targetPod": "t",
+    });
+    if let (Value::Object(state), Value::Object(more)) = (&mut state, more) {
+        state.extend(more);
+    }
+    api::wire::read(json!({"nodeName": "node1", "phase": "Running", "migrationState": state})).unwrap()
+}
+
+/// The target is ready for the certificate `own`.
+fn ready() -> Value {
+    json!({
+        "sourceCertificate": "own", "targetCertificate": "its", "targetNodeAddress": "10.0.0.2",
+        "targetDirectMigrationNodePorts": {"41": 0, "42": 49152, "43": 49153},
+    })
+}
+
+fn with(mut ready: Value, more: Value) -> Value {
+    if let (Value::Object(ready), Value::Object(more)) = (&mut ready, more) {
+        ready.extend(more);
+    }
+    ready
+}
+
+fn launcher(life: Life) -> launcher::State {
+    launcher::State { life, ..launcher::State::default() }
+}
+
+fn telling(phase: MigrationPhase) -> launcher::State {
+    let migration = Migration {
+        id: "m".into(),
+        phase,
+        started: "2026-12-01T09:59:00Z".into(),
+        ended: (phase != MigrationPhase::Running).then(|| "2026-12-01T09:59:30Z".into()),
+        message: (phase == MigrationPhase::Failed).then(|| "no way".into()),
+        ..Migration::default()
+    };
+    launcher::State { migration: Some(migration), ..launcher(Life::Running) }
+}
+
+fn machine() -> Option<Machine> {
+    let vmi = json!({
+        "metadata": {"name": "a", "namespace": "n"},
+        "spec": {
+            "domain": {
+                "memory": {"guest": "64Mi"}, "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                "devices": {"disks": [{"name": "root", "disk": {}}]},
+            },
+            "volumes": [{"name": "root", "containerDisk": {"image": "r/a:1"}}],
+        },
+    });
+    Machine::check_again(&api::wire::read(vmi).unwrap()).ok()
+}
+
+fn end(stage: Stage) -> MigrationEnd {
+    MigrationEnd::new("m", "own".into(), stage)
+}
+
+fn next(more: Value, launcher: &launcher::State, end: Option<&MigrationEnd>) -> Option<Next> {
+    next_of_source(&status(more), machine, launcher, end)
+}
+
+#[test]
+fn a_source_announces_itself_and_orders_once_the_target_is_ready_for_it() {
+    let runs = launcher(Life::Running);
+    assert_eq!(next(json!({}), &runs, None), Some(Next::Announce("m".into())));
+    let announced = end(Stage::Announced);
+    assert_eq!(next(json!({}), &runs, Some(&announced)), None, "the target is waited for");
+    let Some(Next::Order(order)) = next(ready(), &runs, Some(&announced)) else { panic!("no order") };
+    assert_eq!((order.address.as_str(), order.peer.as_str()), ("10.0.0.2", "its"));
+    assert_eq!((order.copied_disks, order.whole_disks), (vec!["root".to_owned()], true));
+    assert_eq!((order.limits.progress_seconds, order.limits.completion_seconds_per_gib), (150, 150));
+    let other = with(ready(), json!({"sourceCertificate": "of an earlier virt-handler"}));
+    assert_eq!(next(other, &runs, Some(&announced)), None, "the target would refuse it");
+    assert_eq!(next(ready(), &runs, Some(&end(Stage::Ordered))), None);
+    assert_eq!(next(ready(), &runs, Some(&end(Stage::Refused("x".into())))), None);
+    assert_eq!(next(ready(), &telling(MigrationPhase::Running), Some(&announced)), None, "it runs already");
+    for over in [json!({"completed": true}), json!({"endTimestamp": NOW}), json!({"sourceNode": "node9"})] {
+        assert_eq!(next(with(ready(), over), &runs, None), None);
+    }
+}
+
+#[test]
+fn an_abort_is_asked_of_the_launcher_once_and_ends_a_migration_that_did_not_begin() {
+    let abort = || with(ready(), json!({"abortRequested": true}));
+    let runs = telling(MigrationPhase::Running);
+    assert_eq!(next(abort(), &runs, Some(&end(Stage::Ordered))), Some(Next::Abort("m".into())));
+    let asked = MigrationEnd { is_aborted: true, ..end(Stage::Ordered) };
+    assert_eq!(next(abort(), &runs, Some(&asked)), None);
+    assert_eq!(next(abort(), &launcher(Life::Running), Some(&end(Stage::Announced))), None);
+    let told = source_state(&status(abort()), Some(&launcher(Life::Running)), None, NOW).unwrap();
+    assert_eq!((told.completed, told.failed), (Some(true), Some(true)));
+    assert_eq!(told.abort_status, Some(AbortStatus::Succeeded));
+    assert_eq!(told.failure_reason.as_deref(), Some(ABORTED));
+}
+
+#[test]
+fn a_source_writes_begin_progress_and_end_and_leaves_the_arrival_to_virt_controller() {
+    let told = |phase, more| source_state(&status(more), Some(&telling(phase)), None, NOW).unwrap();
+    let running = told(MigrationPhase::Running, ready());
+    assert_eq!(running.start_timestamp.as_deref(), Some("2026-12-01T09:59:00Z"));
+    assert_eq!((running.mode, running.end_timestamp), (Some(MigrationMode::PreCopy), None));
+    for phase in [MigrationPhase::Succeeded, MigrationPhase::Unknown] {
+        let gone = told(phase, ready());
+        assert_eq!(gone.end_timestamp.as_deref(), Some("2026-12-01T09:59:30Z"));
+        assert_eq!((gone.completed, gone.failed), (None, None), "{phase:?}");
+    }
+    let failed = told(MigrationPhase::Failed, ready());
+    assert_eq!((failed.completed, failed.failed), (Some(true), Some(true)));
+    assert_eq!(failed.failure_reason.as_deref(), Some("no way"));
+    let aborted = told(MigrationPhase::Aborted, with(ready(), json!({"abortRequested": true})));
+    assert_eq!((aborted.failed, aborted.abort_status), (Some(true), Some(AbortStatus::Succeeded)));
+    let late = told(MigrationPhase::Succeeded, with(ready(), json!({"abortRequested": true})));
+    assert_eq!(late.abort_status, Some(AbortStatus::Failed), "it had gone already");
+    let refused = end(Stage::Refused("no tunnel".into()));
+    let told = source_state(&status(ready()), Some(&launcher(Life::Running)), Some(&refused), NOW).unwrap();
+    assert_eq!(told.failure_reason.as_deref(), Some("no tunnel"));
+    assert_eq!(told.source_certificate.as_deref(), Some("own"));
+    let foreign = with(ready(), json!({"migrationUid": "another"}));
+    let told = source_state(&status(foreign.clone()), Some(&telling(MigrationPhase::Failed)), None, NOW);
+    assert_eq!(told, status(foreign).migration_state, "an earlier migration of the launcher");
+}
+
+#[test]
+fn progress_is_written_each_ten_seconds_and_at_the_end() {
+    let telling = |remaining: u64, phase| {
+        let mut state = telling(phase);
+        if let Some(told) = &mut state.migration {
+            (told.progress.total, told.progress.remaining) = (200, remaining);
+        }
+        state
+    };
+    let percent = |end: &MigrationEnd| end.progress.as_ref().and_then(|(_, progress)| progress.percent);
+    let (mut end, begin) = (end(Stage::Ordered), Instant::now());
+    end.take_progress(&launcher(Life::Running), begin);
+    assert_eq!(percent(&end), None);
+    end.take_progress(&telling(150, MigrationPhase::Running), begin);
+    end.take_progress(&telling(100, MigrationPhase::Running), begin + Duration::from_secs(9));
+    assert_eq!(percent(&end), Some(25));
+    end.take_progress(&telling(50, MigrationPhase::Running), begin + Duration::from_secs(10));
+    assert_eq!(percent(&end), Some(75));
+    end.take_progress(&telling(0, MigrationPhase::Succeeded), begin + Duration::from_secs(11));
+    assert_eq!(percent(&end), Some(100));
+}
+
+#[test]
+fn a_target_opens_when_its_launcher_receives_and_again_for_another_source() {
+    let announced = || json!({"sourceCertificate": "of source"});
+    let receives = launcher::State { receives: true, ..launcher(Life::Preparing) };
+    let next = |more, launcher: &launcher::State, end: Option<&MigrationEnd>| {
+        next_of_target(&status(more), launcher, end)
+    };
+    let open = || Some(Next::Open { uid: "m".into(), source: "of source".into() });
+    assert_eq!(next(json!({}), &receives, None), None, "the source is not known yet");
+    assert_eq!(next(announced(), &launcher(Life::Preparing), None), None);
+    assert_eq!(next(announced(), &receives, None), open());
+    let stage = |expects: &str| Stage::Open {
+        address: "10.0.0.2".into(),
+        ports: [("41".to_owned(), 0)].into(),
+        expects: expects.into(),
+    };
+    assert_eq!(next(announced(), &receives, Some(&end(stage("of source")))), None);
+    assert_eq!(next(announced(), &receives, Some(&end(stage("of an earlier one")))), open());
+    let told =
+        target_state(&status(announced()), Some(&receives), Some(&end(stage("of source"))), NOW).unwrap();
+    assert_eq!(told.target_certificate.as_deref(), Some("own"));
+    assert_eq!(told.target_node_address.as_deref(), Some("10.0.0.2"));
+    assert_eq!((told.target_node_domain_detected, told.target_node_domain_ready_timestamp), (None, None));
+    for life in [Life::Running, Life::Paused] {
+        let told = target_state(&status(announced()), Some(&launcher(life)), None, NOW).unwrap();
+        assert_eq!(told.target_node_domain_detected, Some(true));
+        assert_eq!(told.target_node_domain_ready_timestamp.as_deref(), Some(NOW));
+    }
+}
+
+#[test]
+fn a_guest_has_moved_where_its_launcher_says_so_of_the_migration_in_the_status() {
+    let gone = |reason: &str, phase| {
+        let mut state = telling(phase);
+        (state.life, state.reason) = (Life::Succeeded, Some(reason.to_owned()));
+        state
+    };
+    let here = status(json!({}));
+    assert!(has_moved(&here, &gone(launcher::MIGRATED, MigrationPhase::Succeeded)));
+    assert!(has_moved(&here, &gone(launcher::MIGRATION_UNKNOWN, MigrationPhase::Unknown)));
+    assert!(!has_moved(&here, &gone("Shutdown", MigrationPhase::Failed)));
+    let other = status(json!({"migrationUid": "another"}));
+    assert!(!has_moved(&other, &gone(launcher::MIGRATED, MigrationPhase::Succeeded)));
+}

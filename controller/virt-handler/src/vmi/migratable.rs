@@ -1,0 +1,240 @@
+//! Conditions for a live migration of a VMI, and its disks that are copied. Pure.
+//!
+//! | part of the VMI | during a migration |
+//! |---|---|
+//! | PVC that several nodes can write to, shared hostDisk | stays at its place |
+//! | overlay of a containerDisk or an ephemeral PVC, emptyDisk, seed | copied |
+//! | other PVC, other hostDisk, PVC of EFI variables and the TPM | none: `DisksNotLiveMigratable` |
+//! | device of the node, dedicated CPU, virtiofs, bridge on the pod network | none, each with its reason |
+//!
+//! Reasons and messages are upstream's where upstream has them.
+
+use api::machine::network::Network;
+use api::machine::{Binding, Disk, Machine, Target, Volume};
+use api::vmi::{MigrationMethod, VirtualMachineInstance};
+
+/// Annotation of a VMI whose guest may migrate although it has the pod's address, which changes.
+const ALLOWS_BRIDGE: &str = "kubevirt.io/allow-pod-bridge-network-live-migration";
+/// Access mode of a PVC that several nodes can write to.
+const SHARED: &str = "ReadWriteMany";
+
+/// Cause that prevents a live migration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Obstacle {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// First cause that prevents a live migration of the VMI; `None` if it can migrate.
+pub(crate) fn obstacle(vmi: &VirtualMachineInstance, machine: &Machine) -> Option<Obstacle> {
+    let found = network(vmi, machine)
+        .map(|message| ("InterfaceNotLiveMigratable", message))
+        .or_else(|| device(machine).map(|message| ("HostDeviceNotLiveMigratable", message)))
+        .or_else(|| cpu(machine))
+        .or_else(|| filesystem(machine).map(|message| ("VirtIOFSNotLiveMigratable", message)))
+        .or_else(|| disk(vmi, machine).map(|message| ("DisksNotLiveMigratable", message)));
+    found.map(|(reason, message)| Obstacle { reason, message })
+}
+
+/// Method of a live migration of the VMI: with or without copied disks.
+pub(crate) fn method(machine: &Machine) -> MigrationMethod {
+    match copied_disks(machine).is_empty() {
+        true => MigrationMethod::LiveMigration,
+        false => MigrationMethod::BlockMigration,
+    }
+}
+
+/// Names of the disks whose bytes are copied: those that the launcher made.
+pub(crate) fn copied_disks(machine: &Machine) -> Vec<String> {
+    let is_copied = |disk: &&Disk| match &disk.volume {
+        Volume::ContainerDisk { .. } | Volume::Ephemeral { .. } | Volume::Empty { .. } => {
+            !matches!(disk.target, Target::CdRom { .. })
+        }
+        // Seeds are the same at both ends, and the guest only reads them as a CD-ROM.
+        Volume::NoCloud(_)
+        | Volume::ConfigDrive(_)
+        | Volume::ConfigMap { .. }
+        | Volume::Secret { .. }
+        | Volume::DownwardApi { .. }
+        | Volume::ServiceAccount { .. }
+        | Volume::DownwardMetrics
+        | Volume::Sysprep { .. } => !disk.readonly && !matches!(disk.target, Target::CdRom { .. }),
+        Volume::Claim { .. }
+        | Volume::DataVolume { .. }
+        | Volume::Host { .. }
+        | Volume::ContainerPath { .. }
+        | Volume::NoDisc => false,
+    };
+    machine.disks.iter().filter(is_copied).map(|disk| disk.name.clone()).collect()
+}
+
+/// True if the images below copied overlays may differ at the target: an image without a digest may have another
+/// content by now.
+pub(crate) fn images_may_differ(machine: &Machine) -> bool {
+    machine.disks.iter().any(|disk| match &disk.volume {
+        Volume::ContainerDisk { image, .. } => !image.name.contains("@sha256:"),
+        Volume::Ephemeral { .. } => true,
+        _ => false,
+    })
+}
+
+fn network(vmi: &VirtualMachineInstance, machine: &Machine) -> Option<String> {
+    let allows_bridge = || vmi.metadata.annotations.contains_key(ALLOWS_BRIDGE);
+    machine.interfaces.iter().find_map(|interface| {
+        let is_of_pod = matches!(interface.network, Network::Pod { .. });
+        let name = &interface.name;
+        match interface.binding {
+            Binding::Bridge if is_of_pod && !allows_bridge() => Some(
+                "cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network"
+                    .to_owned(),
+            ),
+            Binding::Sriov => {
+                Some(format!("cannot migrate VMI with the SR-IOV interface {name}, a device of its node"))
+            }
+            Binding::ManagedTap | Binding::Tap | Binding::Sidecar => Some(format!(
+                "cannot migrate VMI with the interface {name}: live migration with network binding plugins is not supported"
+            )),
+            Binding::Bridge | Binding::Masquerade | Binding::Passt => None,
+        }
+    })
+}
+
+fn device(machine: &Machine) -> Option<String> {
+    let uses = !machine.host_devices.is_empty();
+    uses.then(|| "VMI uses a PCI, mediated or USB device of its node".to_owned())
+}
+
+fn cpu(machine: &Machine) -> Option<(&'static str, String)> {
+    let uses = machine.cpu.dedicated;
+    let message =
+        || "cannot migrate VMI with dedicated CPUs: they are numbers of CPUs of its node".to_owned();
+    uses.then(|| ("DedicatedCPUNotLiveMigratable", message()))
+}
+
+fn filesystem(machine: &Machine) -> Option<String> {
+    let first = machine.filesystems.first()?;
+    Some(format!("cannot migrate VMI with the virtiofs file system {}", first.name))
+}
+
+fn disk(vmi: &VirtualMachineInstance, machine: &Machine) -> Option<String> {
+    let of_state = || {
+        let message = "cannot migrate VMI whose EFI variables or TPM are kept in a PVC of their own";
+        machine.keeps_state().then(|| message.to_owned())
+    };
+    machine.disks.iter().find_map(|disk| volume(vmi, disk)).or_else(of_state)
+}
+
+fn volume(vmi: &VirtualMachineInstance, disk: &Disk) -> Option<String> {
+    let claim = match &disk.volume {
+        Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name } => name,
+        Volume::Host { shared: false, .. } => {
+            return Some("cannot migrate VMI with non-shared HostDisk".to_owned());
+        }
+        _ => return None,
+    };
+    let wanted = "live migration requires that all PVCs must be shared (using ReadWriteMany access mode)";
+    let known = vmi.status.as_ref().and_then(|status| {
+        let known = status.volume_status.iter().find(|known| known.name == disk.name);
+        known?.persistent_volume_claim_info.as_ref()
+    });
+    match known {
+        None => Some(format!("cannot migrate VMI: Unable to determine if PVC {claim} is shared, {wanted}")),
+        Some(info) if info.access_modes.iter().any(|mode| mode == SHARED) => None,
+        Some(_) => Some(format!("cannot migrate VMI: PVC {claim} is not shared, {wanted}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn vmi(change: impl FnOnce(&mut Value)) -> (VirtualMachineInstance, Machine) {
+        let mut object = json!({
+            "metadata": {"name": "a", "namespace": "n", "uid": "u"},
+            "spec": {
+                "domain": {
+                    "memory": {"guest": "64Mi"}, "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                    "devices": {
+                        "disks": [{"name": "root", "disk": {}}, {"name": "more", "disk": {}}, {"name": "cd", "cdrom": {}}],
+                        "interfaces": [{"name": "default", "masquerade": {}}],
+                    },
+                },
+                "networks": [{"name": "default", "pod": {}}],
+                "volumes": [
+                    {"name": "root", "containerDisk": {"image": "r/a:1"}}, {"name": "more", "emptyDisk": {"capacity": "1Gi"}},
+                    {"name": "cd", "cloudInitNoCloud": {"userData": "#"}},
+                ],
+            },
+        });
+        change(&mut object);
+        let vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
+        let machine = Machine::check_again(&vmi).unwrap();
+        (vmi, machine)
+    }
+
+    fn reason(change: impl FnOnce(&mut Value)) -> Option<&'static str> {
+        let (vmi, machine) = vmi(change);
+        obstacle(&vmi, &machine).map(|found| found.reason)
+    }
+
+    fn on_claim(object: &mut Value, modes: &Value) {
+        object["spec"]["volumes"][0] = json!({"name": "root", "persistentVolumeClaim": {"claimName": "c"}});
+        object["status"] =
+            json!({"volumeStatus": [{"name": "root", "persistentVolumeClaimInfo": {"accessModes": modes}}]});
+    }
+
+    #[test]
+    fn a_vmi_migrates_unless_a_part_of_it_cannot_leave_its_node() {
+        assert_eq!(reason(|_| {}), None);
+        let disks = Some("DisksNotLiveMigratable");
+        assert_eq!(reason(|o| on_claim(o, &json!(["ReadWriteMany"]))), None);
+        assert_eq!(reason(|o| on_claim(o, &json!(["ReadWriteOnce"]))), disks);
+        let unknown = |o: &mut Value| {
+            on_claim(o, &json!([]));
+            o["status"] = json!({});
+        };
+        assert_eq!(reason(unknown), disks);
+        let host = |shared: bool| {
+            move |o: &mut Value| {
+                let disk = json!({"path": "/d/disk.img", "type": "Disk", "shared": shared});
+                o["spec"]["volumes"][0] = json!({"name": "root", "hostDisk": disk});
+            }
+        };
+        assert_eq!((reason(host(false)), reason(host(true))), (disks, None));
+        let state = |o: &mut Value| o["spec"]["domain"]["devices"]["tpm"] = json!({"persistent": true});
+        assert_eq!(reason(state), disks);
+        let bridge = |o: &mut Value| {
+            o["spec"]["domain"]["devices"]["interfaces"][0] = json!({"name": "default", "bridge": {}});
+        };
+        assert_eq!(reason(bridge), Some("InterfaceNotLiveMigratable"));
+        let allowed = |o: &mut Value| {
+            bridge(o);
+            o["metadata"]["annotations"] = json!({ALLOWS_BRIDGE: ""});
+        };
+        assert_eq!(reason(allowed), None);
+        let secondary = |o: &mut Value| {
+            bridge(o);
+            o["spec"]["networks"][0] = json!({"name": "default", "multus": {"networkName": "n"}});
+        };
+        assert_eq!(reason(secondary), None);
+        let dedicated =
+            |o: &mut Value| o["spec"]["domain"]["cpu"] = json!({"cores": 1, "dedicatedCpuPlacement": true});
+        assert_eq!(reason(dedicated), Some("DedicatedCPUNotLiveMigratable"));
+    }
+
+    #[test]
+    fn disks_that_the_launcher_made_are_copied_and_their_images_compared_by_digest() {
+        let (_, machine) = vmi(|_| {});
+        assert_eq!(copied_disks(&machine), ["root", "more"]);
+        assert!(images_may_differ(&machine) && method(&machine) == MigrationMethod::BlockMigration);
+        let digest = format!("r/a@sha256:{}", "0".repeat(64));
+        let (_, machine) = vmi(|o| o["spec"]["volumes"][0]["containerDisk"]["image"] = json!(digest));
+        assert!(!images_may_differ(&machine));
+        let (_, machine) = vmi(|o| {
+            on_claim(o, &json!(["ReadWriteMany"]));
+            o["spec"]["volumes"][1] = json!({"name": "more", "persistentVolumeClaim": {"claimName": "d"}});
+        });
+        assert!(copied_disks(&machine).is_empty() && method(&machine) == MigrationMethod::LiveMigration);
+    }
+}

@@ -1,0 +1,218 @@
+//! Rules about the live migration of the VMI: what it waits for, and how far it is.
+//!
+//! ```text
+//!  VirtualMachineInstanceMigration: phase, conditions ─┐
+//!  status.migrationState of the VMI: nodes, progress ──┼─► Finding
+//!  the target pod: scheduler and kubelet ──────────────┘
+//! ```
+
+use super::finding::RuleContext;
+use super::vmi::{look_at_handler, node};
+use super::{Finding, Quote, pod};
+use crate::virt::json::{annotation_text, condition, list, moment, name, phase, text};
+use api::migration::Phase;
+use cdi::size::human;
+use cluster_model::objects::{Kind, MIGRATION_JOB};
+use jiff::Timestamp;
+use serde_json::Value;
+
+const KIND: Kind = Kind::VirtualMachineInstanceMigration;
+
+/// Annotation of a migration with the reason why it waits, written by virt-controller.
+const PENDING_REASON: &str = "kubevirt.io/migrationPendingReason";
+
+/// Conditions of a migration that waits, with the cause and advice.
+const BLOCKED: [(&str, &str, &str); 3] = [
+    (
+        "migrationRejectedByResourceQuota",
+        "room in a ResourceQuota of the namespace, for its target pod",
+        "free what other pods use, or raise the quota: kubectl describe resourcequota",
+    ),
+    ("migrationBlockedByBackup", "the end of a backup of the VM", ""),
+    ("migrationBlockedByUtilityVolumes", "utility volumes of the VMI to be detached", ""),
+];
+
+/// The VMI migrates to another node, or is to.
+pub(super) fn migrates(context: &RuleContext<'_>) -> Option<Finding> {
+    let vmi = context.vmi()?;
+    if matches!(context.phase(), "Succeeded" | "Failed") {
+        return None;
+    }
+    let state = vmi.pointer("/status/migrationState").filter(|state| state.is_object());
+    let active = context.facts.migrations.iter().find(|one| !Phase::from(phase(one)).is_final());
+    let Some(migration) = active else { return unfinished(context, state?) };
+    // A state that is left over from an earlier migration says nothing about this one.
+    let uid = text(migration, "/metadata/uid");
+    let state = state.filter(|state| text(state, "/migrationUid") == uid).unwrap_or(&Value::Null);
+    if is(state, "/completed") {
+        return None;
+    }
+    let about = Migration { context, migration, state };
+    let finding = about.finding();
+    let finding = finding.quote_event(context.warning(KIND, name(migration), &[]));
+    Some(finding.quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[])))
+}
+
+/// A migration in the status of the VMI, whose own object has gone or cannot be read.
+fn unfinished(context: &RuleContext<'_>, state: &Value) -> Option<Finding> {
+    if is(state, "/completed") {
+        return None;
+    }
+    let migration = &Value::Null;
+    let finding = Migration { context, migration, state }.running();
+    Some(finding.quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[])))
+}
+
+/// A migration that has not ended.
+#[derive(Clone, Copy)]
+struct Migration<'c, 'a> {
+    context: &'c RuleContext<'a>,
+    migration: &'a Value,
+    /// `status.migrationState` of the VMI, if it is about this migration.
+    state: &'a Value,
+}
+
+impl Migration<'_, '_> {
+    fn finding(&self) -> Finding {
+        let deleted = moment(self.migration, "/metadata/deletionTimestamp");
+        if deleted.is_some() || is(self.state, "/abortRequested") {
+            let says = format!(
+                "VM {} runs, and its migration {} is being cancelled",
+                self.context.name,
+                name(self.migration)
+            );
+            return Finding::new(says).since(deleted);
+        }
+        let (source, target) = (node(self.context), self.target());
+        match Phase::from(phase(self.migration)) {
+            Phase::Running => self.running(),
+            Phase::Scheduled => self.waits(format!("virt-controller to hand the VMI over to {target}")),
+            Phase::PreparingTarget => self
+                .waits(format!("virt-handler to prepare {target}"))
+                .advise(look_at_handler(text(self.state, "/targetNode").unwrap_or("NODE"))),
+            Phase::TargetReady => self
+                .waits(format!("virt-handler on node {source} to send the guest to {target}"))
+                .advise(look_at_handler(source)),
+            Phase::Scheduling => self.target_pod(),
+            Phase::Pending
+            | Phase::Succeeded
+            | Phase::Failed
+            | Phase::WaitingForSync
+            | Phase::Synchronizing
+            | Phase::Other(_) => self.pending(),
+        }
+    }
+
+    /// The migration has no target pod yet.
+    fn pending(&self) -> Finding {
+        let blocked = BLOCKED.iter().find_map(|(kind, cause, advice)| {
+            Some((condition(self.migration, kind, "True")?, cause, advice))
+        });
+        if let Some((said, cause, advice)) = blocked {
+            let finding = self.waits(cause).since(said.since);
+            let finding = finding.quote([said.quote("virt-controller, ", KIND, name(self.migration))]);
+            return if advice.is_empty() { finding } else { finding.advise(*advice) };
+        }
+        if phase(self.migration).is_empty() {
+            let advice =
+                "see whether virt-controller runs: kubectl get pods -A -l kubevirt.io=virt-controller";
+            return self.waits("virt-controller, which has not looked at it yet").advise(advice);
+        }
+        let finding = match self.pending_reason() {
+            Some(quote) => self.waits("virt-controller, which has not created its target pod").quote([quote]),
+            None => self.waits("its turn"),
+        };
+        finding.advise("see which migrations go on: kubectl get vmim -A")
+    }
+
+    fn pending_reason(&self) -> Option<Quote> {
+        let source =
+            format!("virt-controller, annotation {PENDING_REASON} of {KIND} {}", name(self.migration));
+        annotation_text(self.migration, PENDING_REASON).map(|text| Quote::new(source, text))
+    }
+
+    /// The target pod does not run yet: the scheduler or the kubelet says why.
+    fn target_pod(&self) -> Finding {
+        let Some(target) = self.pod() else {
+            return self.waits("its target pod").quote(self.pending_reason());
+        };
+        let RuleContext { facts, now, name: vm, .. } = *self.context;
+        let of_target = RuleContext { facts, now, name: vm, pod: Some(target) };
+        let rules = [pod::has_ended, pod::is_not_scheduled, pod::container_waits, pod::begins];
+        let Some(found) = rules.iter().find_map(|rule| rule(&of_target)) else {
+            return self.waits(format!("virt-controller to see that its target pod {} runs", name(target)));
+        };
+        let cause = found.says.strip_prefix(&format!("VM {vm} waits for ")).map(str::to_owned);
+        let cause = cause.unwrap_or_else(|| format!("its target pod {}", name(target)));
+        let advice = found.advice;
+        let finding = self.waits(cause).since(found.since).quote(found.quotes);
+        // The advice about the cause comes before that to cancel.
+        Finding { advice: [advice, finding.advice].concat(), ..finding }
+    }
+
+    /// The guest is being copied.
+    fn running(&self) -> Finding {
+        let context = self.context;
+        let target = text(self.state, "/targetNode").unwrap_or("another node");
+        let says = format!("VM {} runs, and migrates from node {} to {target}", context.name, node(context));
+        let progress = self.progress();
+        let says = if progress.is_empty() { says } else { format!("{says}: {}", progress.join(", ")) };
+        Finding::new(says).since(moment(self.state, "/startTimestamp").or(self.since())).advise(self.cancel())
+    }
+
+    /// Numbers of a migration that runs, as its source has told them last.
+    fn progress(&self) -> Vec<String> {
+        let number = |field: &str| self.state.pointer("/progress")?.get(field)?.as_u64();
+        let rate = |bytes: u64| format!("{}/s", human(bytes));
+        let sent = number("percent").map(|percent| match number("totalBytes") {
+            Some(total) => format!("{percent}% of {} sent", human(total)),
+            None => format!("{percent}% sent"),
+        });
+        let left = number("remainingBytes").map(|bytes| format!("{} remain", human(bytes)));
+        let speed = number("bytesPerSecond").map(rate);
+        let dirty = number("dirtyBytesPerSecond").filter(|bytes| *bytes > 0);
+        let dirty = dirty.map(|bytes| format!("the guest writes {}", rate(bytes)));
+        let mode = match text(self.state, "/mode") {
+            Some("PostCopy") => Some("post-copy: the guest runs on the target already".to_owned()),
+            Some("Paused") => Some("the guest is paused until all is sent".to_owned()),
+            _ => None,
+        };
+        [sent, left, speed, dirty, mode].into_iter().flatten().collect()
+    }
+
+    fn waits(&self, cause: impl AsRef<str>) -> Finding {
+        let (vm, cause) = (self.context.name, cause.as_ref());
+        let says = format!("VM {vm} runs, and its migration {} waits for {cause}", name(self.migration));
+        Finding::new(says).since(self.since()).advise(self.cancel())
+    }
+
+    /// Start of the present phase, or of the migration.
+    fn since(&self) -> Option<Timestamp> {
+        let entries = list(self.migration, "/status/phaseTransitionTimestamps");
+        let of_phase = entries
+            .filter(|entry| text(entry, "/phase") == Some(phase(self.migration)))
+            .filter_map(|entry| moment(entry, "/phaseTransitionTimestamp"));
+        of_phase.max().or(moment(self.migration, "/metadata/creationTimestamp"))
+    }
+
+    fn cancel(&self) -> String {
+        format!("to cancel the migration: $virt migrate-cancel {}", self.context.name)
+    }
+
+    fn target(&self) -> String {
+        let of_pod = || text(self.pod()?, "/spec/nodeName");
+        let node = text(self.state, "/targetNode").or_else(of_pod);
+        node.map_or_else(|| "the target node".to_owned(), |node| format!("node {node}"))
+    }
+
+    fn pod(&self) -> Option<&Value> {
+        let uid = text(self.migration, "/metadata/uid")?;
+        let job =
+            |pod: &Value| pod.pointer("/metadata/labels")?.get(MIGRATION_JOB)?.as_str().map(str::to_owned);
+        self.context.facts.pods.iter().find(|pod| job(pod).as_deref() == Some(uid))
+    }
+}
+
+fn is(object: &Value, pointer: &str) -> bool {
+    object.pointer(pointer).and_then(Value::as_bool) == Some(true)
+}

@@ -1,0 +1,151 @@
+//! A running VM goes from node to node: its guest counts on, in its memory and on its disk.
+
+use super::{AWAY, PLACE, Whole, running, takes_vmis};
+use crate::{tiny, with_disks, with_spec};
+use std::process::Stdio;
+use tests::cluster::{Cluster, Space, until};
+use tests::serial::Serial;
+
+/// The guest counts, on its console and its disk.
+const COUNTS: &str = "i=0; while :; do i=$((i+1)); echo \"$i is kept\" | dd of=/dev/vda bs=512 conv=sync,notrunc,fsync 2>/dev/null; \
+    echo \"at $i.\"; sleep 0.2; done";
+
+/// A VM with a disk of its own, whose guest counts.
+fn counting(story: &str, lines: &str) -> Option<(Space, Serial)> {
+    let cluster = Cluster::there()?;
+    if cluster.run(&["get", "node", "node2"]).code != 0 {
+        eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
+        return None;
+    }
+    let space = Space::new(story)?;
+    takes_vmis(&space);
+    let disk = ("{name: data, disk: {bus: virtio}}", "{name: data, emptyDisk: {capacity: 64Mi}}");
+    space.apply(&with_spec(&with_disks(&tiny("web", "Always"), &[disk]), lines));
+    let mut console = space.console_when_ready("web");
+    console.log_in().types(COUNTS).says("at 3.");
+    space.has("vmi/web", "LiveMigratable", "True");
+    Some((space, console))
+}
+
+#[test]
+fn a_vm_migrates_to_and_fro_and_its_guest_counts_on() {
+    let Some((space, mut console)) = counting("hops", "") else { return };
+    let uid = space.get("vmi/web", ".metadata.uid");
+    let mut last = 3;
+    for hop in ["first", "second"] {
+        let from = space.get("vmi/web", ".status.nodeName");
+        space.apply(&migration(hop));
+        ends_as(&space, hop, "Succeeded");
+        let to = space.get("vmi/web", ".status.nodeName");
+        assert!(from != to && running(&space) == [to.as_str()], "{from} to {to}: {:?}", running(&space));
+        assert_eq!(space.get("vmi/web", ".metadata.uid"), uid, "it is the same VMI");
+        last = numbers(&console.text()).into_iter().max().unwrap_or(last);
+        console = console_there(&space);
+        console.says(&format!("at {}.", last + 10));
+    }
+    console.keys_are(b"\x03");
+    console.says("/root #");
+    let shown = numbers(&console.text()).into_iter().max().unwrap();
+    let kept = console.runs("dd if=/dev/vda bs=512 count=1 2>/dev/null | head -n 1");
+    let kept: u64 = kept.trim().strip_suffix(" is kept").unwrap_or(&kept).parse().unwrap();
+    assert!(kept == shown || kept == shown + 1, "the disk has {kept}, the console {shown}");
+    space.has("vmi/web", "Ready", "True");
+    // The logs of all its pods have each number, once.
+    let pods = space.run(&["get", "pods", "-l", "vm.kubevirt.io/name=web", "-o", "name"]);
+    let logs = pods.lines().map(|pod| space.run(&["logs", pod, "-c", "guest-console-log"]));
+    let mut all = numbers(&logs.collect::<Vec<_>>().join("\n"));
+    all.sort_unstable();
+    assert!(all.windows(2).all(|two| two[1] == two[0] + 1), "a number is missing or doubled: {all:?}");
+    console.power_off();
+}
+
+/// A drain moves a VM that can migrate: its guest is not shut down.
+#[test]
+fn a_drain_moves_a_vm_that_can_migrate() {
+    let lines = format!("{PLACE}      evictionStrategy: LiveMigrate\n");
+    let Some((space, _console)) = counting("moved", &lines) else { return };
+    let _again = Whole(&space);
+    assert_eq!(space.get("vmi/web", ".status.nodeName"), AWAY);
+    let uid = space.get("vmi/web", ".metadata.uid");
+    let words = ["drain", AWAY, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=170s"];
+    let mut drain = space.cluster.kubectl(&words).stdout(Stdio::null()).spawn().unwrap();
+    space.says("vmi/web", ".status.nodeName", "node1");
+    assert!(drain.wait().unwrap().success());
+    assert_eq!(space.get("vmi/web", ".metadata.uid"), uid, "it is the same VMI");
+    assert_eq!(running(&space), ["node1"]);
+    let leaves = || space.get("vmi/web", ".status.evacuationNodeName");
+    until(|| leaves().is_empty(), || format!("it must still leave {}", leaves()));
+    counts_on(&console_there(&space));
+}
+
+/// A migration that is cancelled while the guest is copied leaves the guest where it is.
+#[test]
+fn a_cancelled_migration_leaves_the_guest_where_it_is() {
+    let Some((space, console)) = counting("cancelled", "") else { return };
+    let node = space.get("vmi/web", ".status.nodeName");
+    // So slow that it does not end by itself.
+    let slow = r#"{"spec":{"configuration":{"migrations":{"bandwidthPerMigration":"1Mi"}}}}"#;
+    let quick = r#"{"spec":{"configuration":{"migrations":{"bandwidthPerMigration":null}}}}"#;
+    let settings = |patch: &str| {
+        space
+            .cluster
+            .run(&["patch", "-n", "kubevirt", "kubevirt/kubevirt", "--type", "merge", "-p", patch])
+            .ok();
+    };
+    settings(slow);
+    space.apply(&migration("slow"));
+    space.says("vmim/slow", ".status.phase", "Running");
+    let printable = space.get("vm/web", ".status.printableStatus");
+    assert_eq!(printable, "Migrating");
+    space.run(&["delete", "vmim", "slow", "--timeout=100s"]);
+    settings(quick);
+    let state = |field: &str| space.get("vmi/web", &format!(".status.migrationState.{field}"));
+    assert_eq!((state("failed"), state("abortStatus")), ("true".to_owned(), "Succeeded".to_owned()));
+    assert_eq!(state("failureReason"), "Live migration has been aborted");
+    assert_eq!(space.get("vmi/web", ".status.nodeName"), node);
+    until(|| running(&space) == [node.as_str()], || format!("QEMU runs on {:?}", running(&space)));
+    counts_on(&console);
+}
+
+/// The guest shows further numbers.
+#[track_caller]
+fn counts_on(console: &Serial) {
+    let before = numbers(&console.text()).len();
+    until(|| numbers(&console.text()).len() >= before + 10, || format!("no numbers: {}", console.text()));
+}
+
+/// The console of a VM that has migrated, once the source's pod has ended.
+#[track_caller]
+fn console_there(space: &Space) -> Serial {
+    until(|| !space.pod_of("web").contains(' '), || format!("two pods: {}", space.pod_of("web")));
+    space.console("web")
+}
+
+fn migration(name: &str) -> String {
+    format!(
+        "
+apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstanceMigration
+metadata: {{name: {name}}}
+spec: {{vmiName: web}}
+"
+    )
+}
+
+/// Waits for the end of a migration.
+#[track_caller]
+fn ends_as(space: &Space, migration: &str, phase: &str) {
+    let object = format!("vmim/{migration}");
+    let told = || space.get(&object, ".status.phase");
+    until(
+        || ["Succeeded", "Failed"].contains(&told().as_str()),
+        || format!("{migration} is {}: {}", told(), space.get("vmi/web", ".status.migrationState")),
+    );
+    assert_eq!(told(), phase, "{}", space.get("vmi/web", ".status.migrationState"));
+}
+
+/// The numbers that the guest has shown.
+fn numbers(text: &str) -> Vec<u64> {
+    let shown = text.split("at ").skip(1).filter_map(|rest| rest.split_once('.')?.0.parse().ok());
+    shown.collect()
+}
