@@ -91,7 +91,7 @@ impl<C: Cluster> Effects<C> {
     }
 }
 
-/// The machine with the MAC addresses that the guest knows, where it migrates to this node: a card of this pod may have another one.
+/// The VM with the MAC addresses that the guest knows, where it migrates to this node: a card of this pod may have another one.
 fn with_macs(mut machine: Machine, facts: &Facts) -> Machine {
     let known = facts.vmi.status.iter().flat_map(|status| &status.interfaces);
     for one in known.filter(|_| facts.role == Role::Target) {
