@@ -493,7 +493,6 @@ fn what_is_not_served_is_refused_by_its_name() {
     }
     let extra = "--volume-name=extra";
     let verbs: &[(&[&str], &str)] = &[
-        (&["migrate", "web"], "virtualmachines/migrate"),
         (&["addvolume", "web", extra], "virtualmachineinstances/addvolume"),
         (&["addvolume", "web", extra, "--persist"], "virtualmachines/addvolume"),
         (&["removevolume", "web", extra], "virtualmachineinstances/removevolume"),
@@ -509,14 +508,13 @@ fn what_is_not_served_is_refused_by_its_name() {
     }
     // Served, of a VMI that has places for USB devices of clients.
     virtctl.refuses(&["usbredir", "web", "--no-launch"], "Not configured with USB Redirection");
-    // There is no such kind, which virtctl asks for itself.
-    virtctl.refuses(&["migrate-cancel", "web"], "");
     // The status, which virtctl does not tell.
-    for path in ["virtualmachines/web/migrate", "virtualmachineinstances/web/addvolume"] {
-        let path = format!("/apis/subresources.kubevirt.io/v1/namespaces/{}/{path}", space.name);
-        let refused = space.try_run(&["replace", "--raw", &path, "-f", "-"]);
-        assert!(refused.code != 0 && refused.err.contains("(NotImplemented)"), "{path}: {}", refused.err);
-    }
+    let path = format!(
+        "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachineinstances/web/addvolume",
+        space.name
+    );
+    let refused = space.try_run(&["replace", "--raw", &path, "-f", "-"]);
+    assert!(refused.code != 0 && refused.err.contains("(NotImplemented)"), "{path}: {}", refused.err);
 }
 
 /// What a guest agent says, to the three verbs that ask it; somebody is logged in as root. The story of the guest that has

@@ -309,7 +309,8 @@ fn ctrl_c_keeps_what_is_there_and_says_how_to_go_on() {
         assert!(place.has_mark(target), "the usual time between marks has not passed, yet there is one");
         server.set(Behaviour::default());
         let ran = place.run(&["convert", "--json", &url, target]).ok();
-        assert!(ran.json()["resumed_at"].as_u64() > Some(1 << 20), "{}", ran.json());
+        // Behind a first request that hung there is no row to go on from.
+        assert!(row == 0 || ran.json()["resumed_at"].as_u64() > Some(1 << 20), "{}", ran.json());
         place.is_the_disk(target);
         let fetched = ran.json()["bytes_read"].as_u64().unwrap();
         assert!(fetched + spared <= bytes.len() as u64, "{fetched} bytes were fetched again");

@@ -26,9 +26,18 @@ const ELSEWHERE: [&str; 12] = [
     "workloadUpdateStrategy.batchEvictionSize",
     "workloadUpdateStrategy.batchEvictionInterval",
 ];
-/// Fields whose only value equals the default.
-const ANYWAY: [&str; 2] =
-    ["configuration.architectureConfiguration.defaultArchitecture", "configuration.hypervisors"];
+/// Fields whose only value equals the default, and fields that are copied into `status.migrationState` and have no effect there.
+const ANYWAY: [&str; 9] = [
+    "configuration.architectureConfiguration.defaultArchitecture",
+    "configuration.hypervisors",
+    "configuration.migrations.allowPostCopy",
+    "configuration.migrations.disableTLS",
+    "configuration.migrations.matchSELinuxLevelOnMigration",
+    "configuration.migrations.network",
+    "configuration.migrations.nodeDrainTaintKey",
+    "configuration.migrations.unsafeMigrationOverride",
+    "configuration.migrations.utilityVolumesTimeout",
+];
 
 /// Values that differ from the default, where a sample of the schema does not.
 const VALUES: [(&str, &str); 16] = [

@@ -80,7 +80,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
     for (kind, verbs) in [
         (Kind::VirtualMachine, &["create", "delete", "patch"][..]),
         (Kind::VirtualMachineInstance, &["create", "delete", "patch"]),
-        (Kind::VirtualMachineInstanceMigration, &["delete", "patch"]),
+        (Kind::VirtualMachineInstanceMigration, &["create", "delete", "patch"]),
         (Kind::VirtualMachineInstanceReplicaSet, &["delete"]),
         (Kind::VirtualMachinePool, &["delete"]),
         (Kind::KubeVirt, &["create", "patch"]),

@@ -32,7 +32,7 @@ pub(super) fn end(input: &MigrationReconcile<'_>) -> Outcome {
     }
 }
 
-/// A migration whose VMI is gone: it has no pod, and nobody looks it up by its VMI any more.
+/// A migration whose VMI is gone: it has no pod, and is deleted, as upstream does.
 fn without_vmi(input: &MigrationReconcile<'_>) -> Outcome {
     let is_absent = Step::RequireAbsent { key: input.vmi_key(), of: None };
     Outcome::default().before_write(is_absent).change(Change::Release).after_write(deletion(input))

@@ -4,15 +4,21 @@ use super::name_conflict::name_conflict;
 use super::outcome::{Change, Outcome};
 use super::{VmiReconcile, key_of};
 use crate::pod;
-use api::launcher::{Ending, Life};
+use api::launcher::{Ending, Life, MIGRATED, MIGRATION_UNKNOWN};
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::conditions::{KEPT, SYNC_FAILED, is_unsynchronized};
 use cluster_model::objects::{Attempt, Failure, Key, Kind, LauncherPods, Pod, World, is_revision, owner};
 use cluster_model::plan::Step;
 
+/// End of a guest that left its launcher, and whose migration has failed.
+const LOST: &str = "the guest left its launcher by a live migration and did not arrive: the launcher pod on the target node is down";
+
 /// The VMI has ended as its launcher left it to the kubelet. A launcher is a tenant's, and can lie about its own VMI alone. Condition and
 /// event are those that virt-handler would write.
 pub(super) fn ended_as(ending: &Ending) -> Outcome {
+    if let Some(MIGRATED | MIGRATION_UNKNOWN) = ending.reason.as_deref() {
+        return ended_as(&Ending::failed(LOST));
+    }
     if ending.life == Life::Succeeded {
         let outcome = Outcome::default().event(false, "Stopped", "The VirtualMachineInstance was shut down.");
         return outcome.phase(Phase::Succeeded);

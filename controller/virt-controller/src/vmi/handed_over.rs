@@ -1,7 +1,6 @@
 //! A VMI that virt-handler has: its pod and its node are followed, and it is ended where virt-handler does not do that in time.
 
 use super::end::{delete_pod, ended_as};
-use super::migrating::{guest_ending, migrating};
 use super::networks::interfaces;
 use super::outcome::{Change, Outcome};
 use super::scheduling::{assign, pod_ended, pod_is_gone};
@@ -17,15 +16,10 @@ use serde_json::json;
 
 /// The step of a VMI that virt-handler has.
 pub(super) fn handed_over(input: &VmiReconcile<'_>) -> Outcome {
-    migrating(input).unwrap_or_else(|| at_node(input).change(Change::NoMigrationTarget))
-}
-
-/// The step of a VMI whose guest runs in the pod of `status.nodeName`.
-pub(super) fn at_node(input: &VmiReconcile<'_>) -> Outcome {
     let Some(pod) = input.pod else {
         let outcome = pod_is_gone(input);
         return match input.world.ending(input.vmi) {
-            Some(ending) => outcome.and(ended_as(&guest_ending(ending))),
+            Some(ending) => outcome.and(ended_as(ending)),
             None => outcome.fail("PodNotExists"),
         };
     };
@@ -36,9 +30,9 @@ pub(super) fn at_node(input: &VmiReconcile<'_>) -> Outcome {
         let since = input.world.over_since(pod).unwrap_or(input.now);
         return match (since.checked_add(PATIENCE), pod.ending()) {
             // The pod may be removed at any moment, so virt-handler is not waited for.
-            (_, Some(ending)) if pod.is_going() => outcome.and(ended_as(&guest_ending(&ending))),
+            (_, Some(ending)) if pod.is_going() => outcome.and(ended_as(&ending)),
             (Ok(until), _) if until > input.now => outcome.retry_at(until),
-            (_, Some(ending)) => outcome.and(ended_as(&guest_ending(&ending))),
+            (_, Some(ending)) => outcome.and(ended_as(&ending)),
             (_, None) => outcome.and(pod_ended(pod)),
         };
     }

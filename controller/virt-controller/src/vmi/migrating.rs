@@ -13,11 +13,11 @@
 //! whose guest may have left it.
 
 use super::end::ended_as;
-use super::handed_over::{at_node, unpaused};
+use super::handed_over::{handed_over, unpaused};
 use super::outcome::{Change, Outcome};
 use super::scheduling::{assign, pod_is_gone};
 use super::{VmiReconcile, pod_state};
-use api::launcher::{Ending, MIGRATED, MIGRATION_UNKNOWN, NOT_RECEIVED};
+use api::launcher::{MIGRATED, MIGRATION_UNKNOWN, NOT_RECEIVED};
 use api::migration::{Phase as MigrationPhase, VirtualMachineInstanceMigration};
 use api::vmi::{ConditionType, MigrationState, VirtualMachineInstance};
 use cluster_model::conditions::{self, is_unsynchronized, stamp};
@@ -31,7 +31,7 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(300);
 const SOURCE_DOWN: &str = "MigrationSourceDown";
 /// `failureReason` of a migration whose target pod ended, as upstream has it.
 pub(crate) const TARGET_POD_DOWN: &str = "Target pod is down";
-/// … of one whose source pod ended, and whose guest nobody reported.
+/// … of one whose source pod ended, and whose target did not report the guest.
 const SOURCE_POD_DOWN: &str = "Source pod is down";
 /// … of one whose VMI ended.
 pub(crate) const VMI_ENDED: &str = "The VMI ended during its migration";
@@ -69,7 +69,7 @@ pub(super) fn migrating(input: &VmiReconcile<'_>) -> Option<Outcome> {
         Course::Arrived => migration.arrive(input),
         Course::Failed(reason) => migration.fail(input, &reason),
         Course::Undecided(until) => migration.wait_for_target(input, until),
-        Course::Underway => at_node(input).and(migration.abort(input)),
+        Course::Underway => handed_over(input).and(migration.abort(input)),
     })
 }
 
@@ -82,16 +82,6 @@ pub(super) fn end_with(next: &VirtualMachineInstance, now: Timestamp) -> Outcome
     match unfinished(next) {
         Some(state) => outcome.change(Change::Migration(Box::new(failed(state, VMI_ENDED, now)))),
         None => outcome,
-    }
-}
-
-/// The ending of a VMI by the ending of the pod that last ran its guest. A launcher whose guest left it tells nothing about the guest.
-pub(super) fn guest_ending(ending: &Ending) -> Ending {
-    match ending.reason.as_deref() {
-        Some(MIGRATED | MIGRATION_UNKNOWN) => Ending::failed(
-            "the guest left its launcher by a live migration and did not arrive: the launcher pod on the target node is down",
-        ),
-        _ => ending.clone(),
     }
 }
 
@@ -185,7 +175,7 @@ impl<'a> Migration<'a> {
         let outcome = match ending {
             // The guest arrived, and ended before that was reported.
             Some(ending) => outcome.and(ended_as(&ending)),
-            None => outcome.and(at_node(input)),
+            None => outcome.and(handed_over(input)),
         };
         let outcome = outcome
             .change(Change::Migration(Box::new(failed(self.state, reason, input.now))))

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sim::{Sim, vmi};
+use api::launcher::Ending;
 use cluster_model::objects::{LauncherAttempt, MIGRATION_JOB, names};
 use serde_json::{Value, json};
 
@@ -232,18 +233,18 @@ fn a_guest_that_ended_at_its_target_before_it_was_reported_ends_its_vmi_as_there
 }
 
 #[test]
-fn a_source_that_sent_its_guest_is_not_the_end_of_a_vmi_whose_migration_failed() {
-    let ending = |reason: &str| Ending {
-        life: api::launcher::Life::Succeeded,
-        reason: Some(reason.to_owned()),
-        message: None,
-    };
+fn a_source_that_sent_its_guest_is_not_the_end_in_order_of_a_vmi_whose_migration_failed() {
     for reason in [MIGRATED, MIGRATION_UNKNOWN] {
-        let judged = guest_ending(&ending(reason));
-        assert_eq!(judged.life, api::launcher::Life::Failed, "{reason}");
-        assert!(judged.message.is_some_and(|message| message.contains("live migration")));
+        let (mut sim, vmi, source, _) = migrating();
+        report(&mut sim, &vmi, &json!({"completed": true, "failed": true, "failureReason": "x"}));
+        ends(&mut sim, &source, Some(reason), api::launcher::Life::Succeeded);
+        sim.settle();
+        sim.advance(60);
+        sim.settle();
+        assert_eq!(seen(&sim, &vmi), ("Failed".to_owned(), "node1".to_owned(), json!("x")), "{reason}");
+        let (_, _, message) = sim.condition(&vmi, "Synchronized").unwrap();
+        assert!(message.contains("live migration"), "{message}");
     }
-    assert_eq!(guest_ending(&ending("Shutdown")), ending("Shutdown"));
 }
 
 /// An older version wrote the node, and not the end.

@@ -12,7 +12,7 @@
 //! **Design.** [`decide`] is read from top to bottom:
 //!
 //! ```text
-//!  World, name ─► VmiReconcile ─► reconcile: pending, scheduling or handed_over ─► ready, eviction, volumes ─► end ─► Outcome ─► Plan
+//!  World, name ─► VmiReconcile ─► reconcile: pending, scheduling, handed_over or migrating ─► ready, eviction, volumes ─► end ─► Outcome ─► Plan
 //!                 (one input value)         (by the phase)                          (what the phase leads to)
 //! ```
 //!
@@ -79,7 +79,7 @@ use cluster_model::config::Config;
 use cluster_model::objects::{FINALIZER, IndexKey, Key, Kind, LauncherPods, Pod, World, is_waiting, key};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
-use outcome::Outcome;
+use outcome::{Change, Outcome};
 
 /// Label of a VMI with the name of its node, by which virt-handler finds it.
 pub(crate) const NODE: &str = "kubevirt.io/nodeName";
@@ -152,7 +152,8 @@ pub(crate) fn observed(
 fn reconcile(input: &VmiReconcile<'_>) -> Outcome {
     let outcome = match &input.phase {
         Phase::Scheduling => scheduling::scheduling(input),
-        Phase::Scheduled | Phase::Running | Phase::Unknown => handed_over::handed_over(input),
+        Phase::Scheduled | Phase::Running | Phase::Unknown => migrating::migrating(input)
+            .unwrap_or_else(|| handed_over::handed_over(input).change(Change::NoMigrationTarget)),
         Phase::Succeeded | Phase::Failed => Outcome::default(),
         _ => pending::pending(input),
     };

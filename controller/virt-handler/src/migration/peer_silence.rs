@@ -44,7 +44,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Where nothing is on its way, the kernel's keepalive decides. The time between two probes of a peer that
+    /// The kernel's keepalive decides where nothing is on its way. The time between two probes of a peer that
     /// takes no bytes grows, up to two minutes, so one unanswered probe is not enough.
     fn is_lost(self, limit: Duration) -> bool {
         self.silent > limit && (self.unacknowledged > 0 || self.probes > 1)

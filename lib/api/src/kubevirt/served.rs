@@ -142,7 +142,6 @@ pub const FIELDS: &[(&str, Served)] = &[
         "configuration.migrations.matchSELinuxLevelOnMigration",
         No("the target's launcher pod has the SELinux level that its node gives it"),
     ),
-    ("configuration.migrations.experimental", No("these experiments of upstream do not exist here")),
     ("configuration.machineType", Yes),
     ("configuration.network.defaultNetworkInterface", Yes),
     ("configuration.network.permitSlirpInterface", No(DEPRECATED)),

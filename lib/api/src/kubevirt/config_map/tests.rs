@@ -62,8 +62,12 @@ fn each_key_of_an_older_guide_becomes_its_field_or_is_named() {
 #[test]
 fn each_field_is_one_of_the_kubevirt_object() {
     for (key, field, form) in KEYS {
-        let (_, served) = served::entry(field).unwrap_or_else(|| panic!("{field}"));
         let is_read = !matches!(form, No(_));
+        let has_parts = served::FIELDS.iter().any(|(part, _)| part.starts_with(&format!("{field}.")));
+        if has_parts && !is_read {
+            continue;
+        }
+        let (_, served) = served::entry(field).unwrap_or_else(|| panic!("{field}"));
         assert!(!is_read || !matches!(served, served::Served::No(_)), "{key}: {field} has no effect");
     }
 }
