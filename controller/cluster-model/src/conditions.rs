@@ -11,10 +11,12 @@ use serde_json::Value;
 pub const UNHEARD: &str = "NodeUnresponsive";
 /// Reason while a pod of a VMI could not be deleted.
 pub const KEPT: &str = "FailedDelete";
+/// Reason for a VMI whose source has ended during its live migration, until the target has said whether it has the guest.
+pub const SOURCE_DOWN: &str = "MigrationSourceDown";
 /// Reason for a VMI that could not be handed to its launcher, or that ended with an error.
 pub const SYNC_FAILED: &str = "Synchronizing with the Domain failed.";
 /// Reasons of a false `Synchronized` condition that virt-controller sets and clears for VMIs on a node.
-pub const OF_CONTROLLER: [&str; 2] = [UNHEARD, KEPT];
+pub const OF_CONTROLLER: [&str; 3] = [UNHEARD, KEPT, SOURCE_DOWN];
 
 /// A time as in objects: whole seconds.
 pub fn stamp(now: Timestamp) -> String {

@@ -20,15 +20,13 @@ use super::{VmiReconcile, pod_state};
 use api::launcher::{MIGRATED, MIGRATION_UNKNOWN, NOT_RECEIVED};
 use api::migration::{Phase as MigrationPhase, VirtualMachineInstanceMigration};
 use api::vmi::{ConditionType, MigrationState, VirtualMachineInstance};
-use cluster_model::conditions::{self, is_unsynchronized, stamp};
+use cluster_model::conditions::{self, SOURCE_DOWN, is_unsynchronized, stamp};
 use cluster_model::objects::{Key, Kind, LauncherAttempt, Pod, World, migrations_of};
 use cluster_model::plan::Step;
 use jiff::{SignedDuration, Timestamp};
 
 /// Time for the target to report the guest of a source that ended in the middle of its migration.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(300);
-/// Reason of the condition Synchronized meanwhile.
-const SOURCE_DOWN: &str = "MigrationSourceDown";
 /// `failureReason` of a migration whose target pod ended, as upstream has it.
 pub(crate) const TARGET_POD_DOWN: &str = "Target pod is down";
 /// … of one whose source pod ended, and whose target did not report the guest.

@@ -17,7 +17,7 @@
 //! here depends on no clock: neither a node whose clock is ahead nor a virt-handler that was away shortens
 //! the guest's time.
 
-use super::keeper::{MigrationEnd, Role, has_moved, target_state};
+use super::keeper::{MigrationEnd, Role, has_moved, open_migration, target_state};
 use super::link_requests::{LinkRequests, NO_LINK_REQUESTS};
 use super::status::{self, StatusFacts};
 use crate::now::Now;
@@ -189,7 +189,9 @@ pub fn decide(seen: &DecisionInput<'_>, now: &Now) -> Actions {
         }
         Launcher::Gone { last, why } => {
             let ended = last.as_ref().is_some_and(|last| last.life.is_final());
-            if !ended {
+            // A guest that migrates may have left the launcher: virt-controller decides by both ends.
+            let migrates = open_migration(&old, Role::Guest).is_some();
+            if !ended && !migrates {
                 let why = why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
                 story.end_vmi(Phase::Failed, &format!("the launcher ended before the VMI did{why}"));
             }

@@ -519,6 +519,10 @@ fn a_guest_that_has_gone_ends_its_vmi_neither_by_its_launcher_nor_by_the_end_of_
             assert_eq!(plan.events, [], "{reason}");
         }
     }
+    let silent = Launcher::Gone { last: None, why: Some("killed".into()) };
+    assert_eq!(decide(&seen(&migrating(json!({})), &silent), &now()), Actions::default(), "both ends decide");
+    let over = migrating(json!({"completed": true}));
+    assert_eq!(phase(&decide(&seen(&over, &silent), &now())), Some(Phase::Failed));
     let other = migrating(json!({"migrationUid": "another"}));
     let plan =
         decide(&seen(&other, &migrates(Life::Succeeded, Some(MIGRATED), MigrationPhase::Succeeded)), &now());

@@ -114,7 +114,7 @@ impl MigrationEnd {
 }
 
 /// The open migration away from this node, or to it; `None` if there is none, or it has ended.
-pub(super) fn open_migration(status: &Status, role: Role) -> Option<(&str, &MigrationState)> {
+pub(crate) fn open_migration(status: &Status, role: Role) -> Option<(&str, &MigrationState)> {
     let state = status.migration_state.as_ref()?;
     let uid = state.migration_uid.as_deref().filter(|uid| !uid.is_empty())?;
     let is_ours = match role {
@@ -200,7 +200,8 @@ pub(crate) fn source_state(
     match (told, refused) {
         (Some(told), _) => take_migration(&mut new, told, now),
         (None, Some(why)) => fail(&mut new, now, &why),
-        (None, None) if new.abort_requested == Some(true) => {
+        // Of a launcher that is gone nobody knows whether the guest has left it.
+        (None, None) if new.abort_requested == Some(true) && launcher.is_some() => {
             fail(&mut new, now, ABORTED);
             new.abort_status = Some(AbortStatus::Succeeded);
         }

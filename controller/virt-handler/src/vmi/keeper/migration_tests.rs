@@ -99,6 +99,8 @@ fn an_abort_is_asked_of_the_launcher_once_and_ends_a_migration_that_did_not_begi
     assert_eq!((told.completed, told.failed), (Some(true), Some(true)));
     assert_eq!(told.abort_status, Some(AbortStatus::Succeeded));
     assert_eq!(told.failure_reason.as_deref(), Some(ABORTED));
+    let unknown = source_state(&status(abort()), None, None, NOW);
+    assert_eq!(unknown, status(abort()).migration_state, "the guest may have left a launcher that is gone");
 }
 
 #[test]

@@ -36,7 +36,7 @@ mod step;
 
 pub(crate) use facts::is_final;
 pub use migration::{MigrationEnd, Role};
-pub(crate) use migration::{has_moved, source_state, target_state};
+pub(crate) use migration::{has_moved, open_migration, source_state, target_state};
 
 use super::apply::Cluster;
 use super::permitted::Permitted;
