@@ -46,8 +46,6 @@ pub struct MigrationEnd {
     /// SHA-256 of the certificate that was made for it.
     pub(super) certificate: String,
     pub(super) stage: Stage,
-    /// The launcher was asked to abort.
-    pub(super) is_aborted: bool,
     /// Progress that is written, and the time at which it was taken.
     pub(super) progress: Option<(Instant, MigrationProgress)>,
 }
@@ -99,7 +97,7 @@ pub(super) enum Next {
 
 impl MigrationEnd {
     pub(super) fn new(uid: &str, certificate: String, stage: Stage) -> MigrationEnd {
-        MigrationEnd { uid: uid.to_owned(), certificate, stage, is_aborted: false, progress: None }
+        MigrationEnd { uid: uid.to_owned(), certificate, stage, progress: None }
     }
 
     /// Takes the progress that the launcher tells, unless the last one is new enough.
@@ -125,20 +123,20 @@ pub(crate) fn open_migration(status: &Status, role: Role) -> Option<(&str, &Migr
     (is_ours && !is_over).then_some((uid, state))
 }
 
-/// Next action of the source.
+/// Next action of the source. `aborted`: migration that the launcher was asked to abort.
 pub(super) fn next_of_source(
     status: &Status,
     machine: impl FnOnce() -> Option<Machine>,
     launcher: &launcher::State,
     end: Option<&MigrationEnd>,
+    aborted: Option<&str>,
 ) -> Option<Next> {
     let (uid, state) = open_migration(status, Role::Guest)?;
     let told = migration_of(launcher, uid);
     let is_abort = state.abort_requested == Some(true);
     if let Some(told) = told {
         let may_abort = is_abort && told.phase == MigrationPhase::Running;
-        let is_new = end.is_none_or(|end| !end.is_aborted);
-        return (may_abort && is_new).then(|| Next::Abort(uid.to_owned()));
+        return (may_abort && aborted != Some(uid)).then(|| Next::Abort(uid.to_owned()));
     }
     if is_abort {
         return None;

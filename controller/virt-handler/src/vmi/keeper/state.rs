@@ -73,6 +73,8 @@ pub(super) struct Run<R> {
     pub(super) router: Router<R>,
     /// This end of the VMI's migration.
     pub(super) migration: Option<MigrationEnd>,
+    /// UID of the migration that the launcher was asked to abort. An earlier virt-handler may have begun it.
+    pub(super) aborted: Option<String>,
 }
 
 /// Guest agent that is connected.
@@ -295,6 +297,7 @@ impl<R> Run<R> {
             link_requests: LinkRequests::default(),
             router,
             migration: None,
+            aborted: None,
         }
     }
 }

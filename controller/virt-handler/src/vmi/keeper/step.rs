@@ -193,11 +193,7 @@ fn requested<C, R>(state: &mut State<C, R>, request: &Request, facts: &Facts, is
         Request::Link { interface, up } => {
             run.link_requests.record(interface, *up, &session.launcher, is_taken);
         }
-        Request::AbortMigration { .. } => {
-            if let Some(end) = &mut run.migration {
-                end.is_aborted = is_taken;
-            }
-        }
+        Request::AbortMigration { id } => run.aborted = is_taken.then(|| id.clone()),
         _ if is_taken => {
             let (number, grace) = (session.launcher.number, grace(&facts.vmi));
             run.shutdown = Some(ShutdownRequest { number, grace });
@@ -278,12 +274,15 @@ fn decision<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Option
 /// Action towards the migration of the VMI.
 fn migration<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Option<KeeperAction> {
     let (State::Running { session, run }, Some(_)) = (state, state.connection()) else { return None };
+    // What failed is tried again after the pause.
+    if !moment.may_try {
+        return None;
+    }
     let (status, end) = (facts.vmi.status.as_ref()?, run.migration.as_ref());
     let launcher = &session.launcher;
     let next = match facts.role {
-        Role::Guest => next_of_source(status, || facts.machine(), launcher, end),
-        Role::Target if moment.may_try => next_of_target(status, launcher, end),
-        Role::Target => None,
+        Role::Guest => next_of_source(status, || facts.machine(), launcher, end, run.aborted.as_deref()),
+        Role::Target => next_of_target(status, launcher, end),
     };
     Some(match next? {
         Next::Announce(uid) => KeeperAction::Announce(uid),

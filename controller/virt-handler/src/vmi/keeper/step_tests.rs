@@ -500,3 +500,42 @@ fn an_agent_is_known_from_the_first_report() {
     assert_eq!(done, ["forget retry", "ask agent"]);
     assert!(state.run().is_some_and(|run| run.agent == Some(Agent { ask_at: at.now, report: None })));
 }
+
+/// A VMI that runs here and migrates away.
+fn migrating(more: Value) -> Facts {
+    let mut object = vmi();
+    object["status"]["phase"] = json!("Running");
+    object["status"]["nodeName"] = json!("node1");
+    object["status"]["migrationState"] =
+        json!({"migrationUid": "m", "sourceNode": "node1", "targetNode": "node2"});
+    if let (Some(state), Value::Object(more)) = (object["status"]["migrationState"].as_object_mut(), more) {
+        state.extend(more);
+    }
+    facts_of(object)
+}
+
+/// A keeper acts until there is nothing to do: the same action again would be done for ever.
+#[test]
+fn an_abort_is_sent_once_also_of_a_migration_that_an_earlier_virt_handler_ordered() {
+    let facts = migrating(json!({"abortRequested": true}));
+    let mut state = running(true);
+    let told = launcher::Migration { id: "m".into(), ..launcher::Migration::default() };
+    state.session_mut().unwrap().launcher.migration = Some(told);
+    let (state, actions) = after(state, KeeperEvent::Changed, &facts, &moment());
+    assert_eq!(actions, [r#"AbortMigration { id: "m" }"#]);
+    let request = Request::AbortMigration { id: "m".into() };
+    let (state, actions) = after(state, KeeperEvent::Requested(request.clone()), &facts, &moment());
+    assert_eq!(actions, [""; 0]);
+    let (state, _) = after(state, KeeperEvent::NotRequested(request), &facts, &moment());
+    let (_, actions) = after(state, KeeperEvent::Changed, &facts, &moment());
+    assert_eq!(actions, [r#"AbortMigration { id: "m" }"#], "it was not sent");
+}
+
+#[test]
+fn a_certificate_that_could_not_be_made_is_made_after_the_pause() {
+    let facts = migrating(json!({}));
+    let (state, actions) = after(running(true), KeeperEvent::Changed, &facts, &moment());
+    assert_eq!(actions, ["announce m"]);
+    let (_, actions) = after(state, KeeperEvent::NotOpened, &facts, &moment());
+    assert_eq!(actions, ["retry later"]);
+}
