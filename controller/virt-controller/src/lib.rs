@@ -57,6 +57,7 @@ mod node;
 mod order;
 #[cfg(test)]
 mod outages;
+mod outcome;
 mod pod;
 mod polls;
 mod pool;

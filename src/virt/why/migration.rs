@@ -12,14 +12,11 @@ use super::{Finding, Quote, pod};
 use crate::virt::json::{annotation_text, condition, list, moment, name, phase, text};
 use api::migration::Phase;
 use cdi::size::human;
-use cluster_model::objects::{Kind, MIGRATION_JOB};
+use cluster_model::objects::{Kind, MIGRATION_JOB, PENDING_REASON};
 use jiff::Timestamp;
 use serde_json::Value;
 
 const KIND: Kind = Kind::VirtualMachineInstanceMigration;
-
-/// Annotation of a migration with the reason why it waits, written by virt-controller.
-const PENDING_REASON: &str = "kubevirt.io/migrationPendingReason";
 
 /// Conditions of a migration that waits, with the cause and advice.
 const BLOCKED: [(&str, &str, &str); 3] = [

@@ -31,7 +31,7 @@
 //!
 //! **Guarantees.** One target pod for a migration: its name follows from both uids. A VMI is handed over to one target at a time, and
 //! only while no launcher pod of it runs but the guest's. A pod of a failed migration is deleted only where the VMI, unchanged, has its
-//! guest in another one. A migration that waits has its reason in the annotation [`outcome::WAITS_FOR`] and in an event; one that fails
+//! guest in another one. A migration that waits has its reason in the annotation [`cluster_model::objects::PENDING_REASON`] and in an event; one that fails
 //! has it in an event.
 //! **Assumptions.** A VMI may be read later than its migration, and pods later than both: a failure that is concluded from a VMI or
 //! from a missing pod is checked at the API server first.

@@ -4,16 +4,15 @@
 //! the object as it is and as it should be, steps and events after.
 
 use super::{FAILED, MigrationReconcile};
+use crate::outcome::{self, Difference};
 use api::migration::{ConditionType, Phase, PhaseTransition, VirtualMachineInstanceMigration};
 use api::vmi::{MigrationState, VirtualMachineInstance};
 use api::wire::Wire;
 use cluster_model::conditions::{self, stamp};
-use cluster_model::objects::{Kind, MIGRATED_VMI, MIGRATION_FINALIZER, Pod, key, names};
+use cluster_model::objects::{Kind, MIGRATED_VMI, MIGRATION_FINALIZER, PENDING_REASON, key, names};
 use cluster_model::plan::{EventRecord, Plan, Step};
 use jiff::Timestamp;
 
-/// Annotation of a migration with the message why it waits. Upstream's types of conditions have none for that.
-pub(super) const WAITS_FOR: &str = "kubevirt.io/migrationPendingReason";
 /// Event of a migration that waits.
 const WAITS: &str = "MigrationPending";
 /// The phases of a migration that succeeds.
@@ -28,13 +27,7 @@ const WAY: [Phase; 7] = [
 ];
 
 /// Changes of a migration, and steps around them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
-    changes: Vec<Change>,
-    before: Vec<Step>,
-    after: Vec<Effect>,
-    again: Option<Timestamp>,
-}
+pub(super) type Outcome = outcome::Outcome<Change>;
 
 /// Change of the object.
 #[derive(Clone, Debug)]
@@ -58,19 +51,7 @@ pub(super) enum Change {
     SourcePod(String),
 }
 
-/// A step after the object is written, or an event.
-#[derive(Clone, Debug)]
-enum Effect {
-    Step(Box<Step>),
-    Event { is_warning: bool, reason: &'static str, message: String },
-}
-
 impl Outcome {
-    pub(super) fn change(mut self, change: Change) -> Outcome {
-        self.changes.push(change);
-        self
-    }
-
     pub(super) fn phase(self, phase: Phase) -> Outcome {
         self.change(Change::Phase(phase))
     }
@@ -92,56 +73,22 @@ impl Outcome {
         }
     }
 
-    /// A step before the object is written.
-    pub(super) fn before_write(mut self, step: Step) -> Outcome {
-        self.before.push(step);
-        self
-    }
-
     /// Requires that the migration has not changed since the decision.
-    pub(super) fn require_unchanged(mut self, input: &MigrationReconcile<'_>) -> Outcome {
-        self.before.extend(unchanged(Kind::VirtualMachineInstanceMigration, &input.migration.metadata));
-        self
+    pub(super) fn require_unchanged(self, input: &MigrationReconcile<'_>) -> Outcome {
+        self.all_before_write(unchanged(Kind::VirtualMachineInstanceMigration, &input.migration.metadata))
     }
 
     /// Requires that the VMI has not changed since the decision.
-    pub(super) fn require_unchanged_vmi(mut self, vmi: &VirtualMachineInstance) -> Outcome {
-        self.before.extend(unchanged(Kind::VirtualMachineInstance, &vmi.metadata));
-        self
+    pub(super) fn require_unchanged_vmi(self, vmi: &VirtualMachineInstance) -> Outcome {
+        self.all_before_write(unchanged(Kind::VirtualMachineInstance, &vmi.metadata))
     }
 
     /// Writes the VMI as it should be, if it has not changed since the decision.
-    pub(super) fn write_vmi(
-        mut self,
-        is: &VirtualMachineInstance,
-        should: &VirtualMachineInstance,
-    ) -> Outcome {
+    pub(super) fn write_vmi(self, is: &VirtualMachineInstance, should: &VirtualMachineInstance) -> Outcome {
         let mut plan = Plan::default();
         let kind = Kind::VirtualMachineInstance;
         plan.update(kind, &is.metadata, &is.write(), &should.write(), false);
-        self.before.extend(plan.steps);
-        self
-    }
-
-    /// A step after the object is written.
-    pub(super) fn after_write(mut self, step: Step) -> Outcome {
-        self.after.push(Effect::Step(Box::new(step)));
-        self
-    }
-
-    pub(super) fn delete(self, pod: &Pod) -> Outcome {
-        let uid = pod.meta.uid.clone().unwrap_or_default();
-        self.after_write(Step::Delete { key: key(Kind::Pod, &pod.meta), uid, version: String::new() })
-    }
-
-    pub(super) fn event(
-        mut self,
-        is_warning: bool,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) -> Outcome {
-        self.after.push(Effect::Event { is_warning, reason, message: message.into() });
-        self
+        self.all_before_write(plan.steps)
     }
 
     /// An event about the VMI.
@@ -161,24 +108,10 @@ impl Outcome {
         }))
     }
 
-    /// Decides on the migration again at this time, or at an earlier one that was set before.
-    pub(super) fn retry_at(mut self, time: Timestamp) -> Outcome {
-        self.again = Some(self.again.map_or(time, |other| other.min(time)));
-        self
-    }
-
-    /// Adds another outcome, whose changes come last.
-    pub(super) fn and(mut self, other: Outcome) -> Outcome {
-        self.changes.extend(other.changes);
-        self.before.extend(other.before);
-        self.after.extend(other.after);
-        other.again.into_iter().fold(self, Outcome::retry_at)
-    }
-
     /// The migration after these changes.
     pub(super) fn apply(&self, input: &MigrationReconcile<'_>) -> VirtualMachineInstanceMigration {
         let mut next = input.migration.clone();
-        self.changes.iter().for_each(|change| change.apply(input, &mut next));
+        self.changes().iter().for_each(|change| change.apply(input, &mut next));
         next
     }
 
@@ -186,17 +119,7 @@ impl Outcome {
     pub(super) fn plan(self, input: &MigrationReconcile<'_>) -> Plan {
         let (migration, next) = (input.migration, self.apply(input));
         let (kind, meta) = (Kind::VirtualMachineInstanceMigration, &migration.metadata);
-        let mut plan = Plan { steps: self.before, again: self.again };
-        plan.update(kind, meta, &migration.write(), &next.write(), true);
-        for effect in self.after {
-            match effect {
-                Effect::Step(step) => plan.steps.push(*step),
-                Effect::Event { is_warning, reason, message } => {
-                    plan.record_event(kind, meta, is_warning, reason, message);
-                }
-            }
-        }
-        plan
+        self.plan_for(&Difference { kind, meta, is: migration.write(), should: next.write(), split: true })
     }
 }
 
@@ -214,9 +137,9 @@ impl Change {
             }
             Change::Release => meta.finalizers.retain(|name| name != MIGRATION_FINALIZER),
             Change::WaitsFor(Some(message)) => {
-                drop(meta.annotations.insert(WAITS_FOR.to_owned(), message.clone()));
+                drop(meta.annotations.insert(PENDING_REASON.to_owned(), message.clone()));
             }
-            Change::WaitsFor(None) => drop(meta.annotations.remove(WAITS_FOR)),
+            Change::WaitsFor(None) => drop(meta.annotations.remove(PENDING_REASON)),
             Change::Phase(phase) => go_to(next, phase, input.now),
             Change::Condition(kind) => {
                 let list = &mut next.status.get_or_insert_default().conditions;
@@ -266,7 +189,7 @@ fn go_to(migration: &mut VirtualMachineInstanceMigration, phase: &Phase, now: Ti
 
 /// The message why the migration waits, as it was written last.
 pub(super) fn waits_for<'a>(input: &MigrationReconcile<'a>) -> Option<&'a str> {
-    input.migration.metadata.annotations.get(WAITS_FOR).map(String::as_str)
+    input.migration.metadata.annotations.get(PENDING_REASON).map(String::as_str)
 }
 
 fn unchanged(kind: Kind, meta: &api::meta::ObjectMeta) -> Vec<Step> {

@@ -4,6 +4,7 @@
 //! place that makes a plan: steps before, the difference of the two VMIs in one request, steps and events after.
 
 use super::{MIGRATION_TARGET, NODE, VmiReconcile};
+use crate::outcome::{self, Difference};
 use api::quantity::Quantity;
 use api::vmi::{
     ConditionType, InterfaceStatus, MigrationState, Phase, PhaseTransition, Status, VirtualMachineInstance,
@@ -12,18 +13,11 @@ use api::vmi::{
 use api::wire::Wire;
 use cluster_model::conditions::{self, stamp};
 use cluster_model::launcher::USER;
-use cluster_model::objects::{FINALIZER, Kind, LauncherPods, OF_VM, OUTDATED, Pod, key};
+use cluster_model::objects::{FINALIZER, Kind, LauncherPods, OF_VM, OUTDATED};
 use cluster_model::plan::{Plan, Step};
-use jiff::Timestamp;
 
 /// Changes of a VMI, and steps around them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
-    changes: Vec<Change>,
-    before: Vec<Step>,
-    after: Vec<Effect>,
-    again: Option<Timestamp>,
-}
+pub(super) type Outcome = outcome::Outcome<Change>;
 
 /// Change of the VMI's status.
 #[derive(Clone, Debug)]
@@ -75,19 +69,7 @@ pub(super) struct NodeAssignment {
     pub(super) memory_overhead: Option<u64>,
 }
 
-/// A step after the VMI is written, or an event.
-#[derive(Clone, Debug)]
-enum Effect {
-    Step(Box<Step>),
-    Event { is_warning: bool, reason: &'static str, message: String },
-}
-
 impl Outcome {
-    pub(super) fn change(mut self, change: Change) -> Outcome {
-        self.changes.push(change);
-        self
-    }
-
     pub(super) fn phase(self, phase: Phase) -> Outcome {
         self.change(Change::Phase(phase))
     }
@@ -107,16 +89,9 @@ impl Outcome {
         self.change(Change::NoCondition(kind))
     }
 
-    /// A step before the VMI is written.
-    pub(super) fn before_write(mut self, step: Step) -> Outcome {
-        self.before.push(step);
-        self
-    }
-
     /// Requires that these launcher pods do not exist. The API server is asked, since the World may lag behind.
-    pub(super) fn require_absent(mut self, pods: &LauncherPods) -> Outcome {
-        self.before.extend(pods.keys().map(|key| Step::RequireAbsent { key, of: Some(pods.clone()) }));
-        self
+    pub(super) fn require_absent(self, pods: &LauncherPods) -> Outcome {
+        self.all_before_write(pods.keys().map(|key| Step::RequireAbsent { key, of: Some(pods.clone()) }))
     }
 
     /// Requires the same of the launcher pods of several VMIs.
@@ -132,69 +107,19 @@ impl Outcome {
         self.before_write(Step::RequireAbsent { key: pods.guest_key(), of: Some(pods.clone()) })
     }
 
-    /// A step after the VMI is written.
-    pub(super) fn after_write(mut self, step: Step) -> Outcome {
-        self.after.push(Effect::Step(Box::new(step)));
-        self
-    }
-
-    pub(super) fn delete(self, pod: &Pod) -> Outcome {
-        let uid = pod.meta.uid.clone().unwrap_or_default();
-        self.after_write(Step::Delete { key: key(Kind::Pod, &pod.meta), uid, version: String::new() })
-    }
-
-    pub(super) fn event(
-        mut self,
-        is_warning: bool,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) -> Outcome {
-        self.after.push(Effect::Event { is_warning, reason, message: message.into() });
-        self
-    }
-
-    /// Decides on the VMI again at this time, or at an earlier one that was set before.
-    pub(super) fn retry_at(mut self, time: Timestamp) -> Outcome {
-        self.again = Some(self.again.map_or(time, |other| other.min(time)));
-        self
-    }
-
-    /// Adds another outcome, whose changes come last.
-    pub(super) fn and(mut self, other: Outcome) -> Outcome {
-        self.changes.extend(other.changes);
-        self.before.extend(other.before);
-        self.after.extend(other.after);
-        other.again.into_iter().fold(self, Outcome::retry_at)
-    }
-
     /// The VMI after these changes.
     pub(super) fn apply(&self, input: &VmiReconcile<'_>) -> VirtualMachineInstance {
         let mut next = input.vmi.clone();
         next.status.get_or_insert_with(|| Status { runtime_user: USER.into(), ..Status::default() });
-        self.changes.iter().for_each(|change| change.apply(input, &mut next));
+        self.changes().iter().for_each(|change| change.apply(input, &mut next));
         next
     }
 
     /// The plan for the VMI.
     pub(super) fn plan(self, input: &VmiReconcile<'_>) -> Plan {
         let (vmi, next) = (input.vmi, self.apply(input));
-        let mut plan = Plan { steps: self.before, again: self.again };
-        plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &next.write(), false);
-        for effect in self.after {
-            match effect {
-                Effect::Step(step) => plan.steps.push(*step),
-                Effect::Event { is_warning, reason, message } => {
-                    plan.record_event(
-                        Kind::VirtualMachineInstance,
-                        &vmi.metadata,
-                        is_warning,
-                        reason,
-                        message,
-                    );
-                }
-            }
-        }
-        plan
+        let (kind, meta) = (Kind::VirtualMachineInstance, &vmi.metadata);
+        self.plan_for(&Difference { kind, meta, is: vmi.write(), should: next.write(), split: false })
     }
 }
 

@@ -74,5 +74,7 @@ pub use virtual_machine_instance::{
     FINALIZER, HANDLER_STATUS_FIELDS, OF_VM, OUTDATED, SOURCE_MIGRATION_FIELDS, TARGET_MIGRATION_FIELDS,
     claim_of, claims_of, is_waiting, waiting_for_disks, was_handed_over,
 };
-pub use virtual_machine_instance_migration::{MIGRATED_VMI, MIGRATION_FINALIZER, migrations_of, target_pod};
+pub use virtual_machine_instance_migration::{
+    MIGRATED_VMI, MIGRATION_FINALIZER, PENDING_REASON, migrations_of, target_pod,
+};
 pub use workload::Component;

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub const MIGRATION_FINALIZER: &str = "kubevirt.io/migrationJobFinalize";
 /// The label of a migration with the name of its VMI.
 pub const MIGRATED_VMI: &str = "kubevirt.io/vmi-name";
+/// The annotation of a migration with the message why it waits. Upstream's types of conditions have none for that.
+pub const PENDING_REASON: &str = "kubevirt.io/migrationPendingReason";
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(migrations),

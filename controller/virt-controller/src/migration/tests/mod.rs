@@ -92,7 +92,7 @@ fn told(sim: &Sim, reason: &str) -> Vec<String> {
 
 /// The reason why a migration waits.
 fn waits_for(sim: &Sim, key: &Key) -> String {
-    let reason = &sim.get(key)["metadata"]["annotations"][super::outcome::WAITS_FOR];
+    let reason = &sim.get(key)["metadata"]["annotations"][cluster_model::objects::PENDING_REASON];
     reason.as_str().unwrap_or_default().to_owned()
 }
 
