@@ -19,7 +19,9 @@ const CONTROLLER_VMI: &str = "virt-controller/src/vmi/outcome.rs";
 const CONTROLLER_VM: &str = "virt-controller/src/vm/status.rs";
 const CONDITIONS: &str = "cluster-model/src/conditions.rs";
 const HANDLER: &str = "virt-handler/src/vmi/status.rs";
-const MIGRATION: Is = Of("live migration");
+const HAND_OVER: &str = "virt-controller/src/migration/hand_over.rs";
+const MIGRATING: &str = "virt-controller/src/vmi/migrating.rs";
+const KEEPER: &str = "virt-handler/src/vmi/keeper/migration.rs";
 const CBT: Is = Of("changed block tracking and VirtualMachineBackup");
 const DUMP: Is = Of("memory dumps");
 const HOTPLUG: Is = Of("hotplug of volumes");
@@ -69,8 +71,44 @@ const VMI: &[(&str, Is)] = &[
     ("memory.guestRequested", Written(HANDLER, "guest_requested =")),
     ("memory.memoryOverhead", Written(CONTROLLER_VMI, "memory_overhead =")),
     ("migratedVolumes[].", Of("volume migration")),
-    ("migrationMethod", MIGRATION),
-    ("migrationState.", MIGRATION),
+    ("migrationMethod", Written(HANDLER, "migration_method =")),
+    ("migrationState.abortRequested", Written(MIGRATING, "abort_requested: Some")),
+    ("migrationState.abortStatus", Written(KEEPER, "abort_status =")),
+    ("migrationState.completed", Written(MIGRATING, "completed: Some")),
+    ("migrationState.endTimestamp", Written(KEEPER, "end_timestamp =")),
+    ("migrationState.failed", Written(KEEPER, "new.failed")),
+    ("migrationState.failureReason", Written(KEEPER, "failure_reason =")),
+    ("migrationState.migrationConfiguration.", Written(HAND_OVER, "migration_configuration: Some")),
+    ("migrationState.migrationNetworkType", Of("a network for migrations")),
+    ("migrationState.migrationPolicyName", Of("MigrationPolicy")),
+    ("migrationState.migrationUid", Written(HAND_OVER, "migration_uid:")),
+    ("migrationState.mode", Written(KEEPER, "new.mode =")),
+    ("migrationState.progress.", Written(KEEPER, "new.progress =")),
+    ("migrationState.sourceCertificate", Written(KEEPER, "source_certificate =")),
+    ("migrationState.sourceNode", Written(HAND_OVER, "source_node:")),
+    ("migrationState.sourcePersistentStatePVCName", Of("migration of state PVCs")),
+    ("migrationState.sourcePod", Written(HAND_OVER, "source_pod:")),
+    ("migrationState.sourceState.", Of("migration between clusters")),
+    ("migrationState.startTimestamp", Written(KEEPER, "start_timestamp.get_or_insert")),
+    ("migrationState.targetAttachmentPodUID", Of("hotplug of volumes")),
+    ("migrationState.targetCPUSet", Of("migration with dedicated CPUs")),
+    ("migrationState.targetCertificate", Written(KEEPER, "target_certificate =")),
+    (
+        "migrationState.targetDirectMigrationNodePorts",
+        Written(KEEPER, "target_direct_migration_node_ports ="),
+    ),
+    (
+        "migrationState.targetMemoryOverhead",
+        Of("nothing: status.memory has that of the target once the guest is there"),
+    ),
+    ("migrationState.targetNode", Written(HAND_OVER, "target_node:")),
+    ("migrationState.targetNodeAddress", Written(KEEPER, "target_node_address =")),
+    ("migrationState.targetNodeDomainDetected", Written(KEEPER, "target_node_domain_detected =")),
+    ("migrationState.targetNodeDomainReadyTimestamp", Written(KEEPER, "target_node_domain_ready_timestamp")),
+    ("migrationState.targetNodeTopology", Of("migration with dedicated CPUs")),
+    ("migrationState.targetPersistentStatePVCName", Of("migration of state PVCs")),
+    ("migrationState.targetPod", Written(HAND_OVER, "target_pod:")),
+    ("migrationState.targetState.", Of("migration between clusters")),
     ("migrationTransport", Written(CONTROLLER_VMI, "migration_transport =")),
     ("nodeName", Written(CONTROLLER_VMI, "node_name =")),
     ("phase", Written(HANDLER, "new.phase =")),
@@ -88,7 +126,7 @@ const VMI: &[(&str, Is)] = &[
         "virtualMachineRevisionName",
         Written("virt-controller/src/vm/mod.rs", "virtual_machine_revision_name ="),
     ),
-    ("volumeStatus[].containerDiskVolume.", MIGRATION),
+    ("volumeStatus[].containerDiskVolume.", Of("images of a migration by their digests")),
     ("volumeStatus[].hotplugVolume.", HOTPLUG),
     ("volumeStatus[].memoryDumpVolume.", DUMP),
     ("volumeStatus[].message", HOTPLUG),
