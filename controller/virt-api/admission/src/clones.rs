@@ -14,10 +14,10 @@
 //! A review may be forged by any client that reaches the port. Its author learns whether a user may clone,
 //! and the target of a DataSource. A token signed for it is useless, since it is in no DataVolume that passed
 //! virt-api's webhook (the policy `kubevirt-clone-tokens` forbids adding it later, and virt-controller
-//! requires that the webhook existed). A flood of reviews does not flood the API server ([`super::turns`]).
+//! requires that the webhook existed). A flood of reviews does not flood the API server ([`super::review_queue`]).
 
+use super::review_queue::ReviewQueue;
 use super::rules::clone::{CloneResult, CloneSource, CloneSubject, MOST, account, denied};
-use super::turns::Turns;
 use api::cdi::{DataSource, DataSourceSource};
 use api::vm::VirtualMachine;
 use api::wire;
@@ -46,18 +46,18 @@ pub(super) struct CloneCheck<'a> {
 pub(super) struct Clones {
     client: kube::Client,
     server: Writer,
-    turns: Turns,
+    queue: ReviewQueue,
 }
 
 impl Clones {
     pub(super) fn new(client: kube::Client) -> Clones {
-        Clones { server: Writer::new(client.clone(), COMPONENT), client, turns: Turns::new() }
+        Clones { server: Writer::new(client.clone(), COMPONENT), client, queue: ReviewQueue::new() }
     }
 
     /// The result for each source.
     pub(super) async fn found(&self, asked: &CloneCheck<'_>, peer: Peer) -> Result<Vec<Option<CloneResult>>> {
         let doing = "check the permission to clone";
-        self.turns.run(peer, asked.namespace, doing, Box::pin(self.look(asked))).await
+        self.queue.run(peer, asked.namespace, doing, Box::pin(self.look(asked))).await
     }
 
     async fn look(&self, asked: &CloneCheck<'_>) -> Result<Vec<Option<CloneResult>>> {

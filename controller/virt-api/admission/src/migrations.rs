@@ -7,10 +7,10 @@
 //! ```
 //!
 //! **Guarantees.** If one of the two cannot be read, the migration is deferred, not admitted. A flood of reviews
-//! does not flood the API server ([`super::turns`]).
+//! does not flood the API server ([`super::review_queue`]).
 
+use super::review_queue::ReviewQueue;
 use super::rules::migration::{MigrationFacts, has_ended, is_active};
-use super::turns::Turns;
 use api::migration::VirtualMachineInstanceMigration;
 use api::vmi::VirtualMachineInstance;
 use api::wire;
@@ -26,18 +26,18 @@ const COMPONENT: &str = "virt-api";
 /// Reads what the admission of a migration depends on.
 pub(super) struct Migrations {
     server: Writer,
-    turns: Turns,
+    queue: ReviewQueue,
 }
 
 impl Migrations {
     pub(super) fn new(client: kube::Client) -> Migrations {
-        Migrations { server: Writer::new(client, COMPONENT), turns: Turns::new() }
+        Migrations { server: Writer::new(client, COMPONENT), queue: ReviewQueue::new() }
     }
 
     /// The facts about this VMI.
     pub(super) async fn facts(&self, vmi: &Key, peer: Peer) -> Result<MigrationFacts> {
         let doing = format!("read VMI {}/{} and its migrations", vmi.namespace, vmi.name);
-        self.turns.run(peer, &vmi.namespace, &doing, Box::pin(self.look(vmi))).await
+        self.queue.run(peer, &vmi.namespace, &doing, Box::pin(self.look(vmi))).await
     }
 
     async fn look(&self, key: &Key) -> Result<MigrationFacts> {

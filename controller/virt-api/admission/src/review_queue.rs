@@ -1,4 +1,4 @@
-//! Turns of reviews that need requests to the API server before they are answered.
+//! Queue of reviews that need requests to the API server before they are answered.
 //!
 //! ```text
 //!  review ─► a place ([`crate::namespaces`], [`crate::waiting`]) ─► a turn ─► its requests ─► answer
@@ -25,16 +25,16 @@ pub(super) const AT_ONCE: usize = 8;
 pub(super) const WAITING: usize = 128;
 
 /// The reviews that wait, and those whose requests are being made.
-pub(super) struct Turns {
+pub(super) struct ReviewQueue {
     patience: Duration,
     waiting: Waiting,
     namespaces: Namespaces,
     working: Semaphore,
 }
 
-impl Turns {
-    pub(super) fn new() -> Turns {
-        Turns {
+impl ReviewQueue {
+    pub(super) fn new() -> ReviewQueue {
+        ReviewQueue {
             patience: PATIENCE,
             waiting: Waiting::new(WAITING),
             namespaces: Namespaces::new(WAITING),
@@ -89,13 +89,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_review_whose_requests_take_too_long_is_refused_and_says_what_it_did() {
-        let turns = Turns { patience: Duration::from_millis(50), ..Turns::new() };
+        let queue = ReviewQueue { patience: Duration::from_millis(50), ..ReviewQueue::new() };
         let never = std::future::pending::<Result<()>>();
-        let error = turns.run(peer(1), "n", "read the VMI", never).await.unwrap_err();
+        let error = queue.run(peer(1), "n", "read the VMI", never).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             "cannot read the VMI: the API server did not answer within 0 s; try again"
         );
-        assert_eq!(turns.run(peer(1), "n", "read the VMI", async { Ok(7) }).await.unwrap(), 7);
+        assert_eq!(queue.run(peer(1), "n", "read the VMI", async { Ok(7) }).await.unwrap(), 7);
     }
 }

@@ -12,7 +12,7 @@ use cluster_model::objects::{LauncherAttempt, Pod, World};
 pub(super) enum Obstacle {
     /// The VMI cannot be migrated.
     Refused(String),
-    /// It can be, later.
+    /// The VMI can be migrated later.
     Waits(String),
 }
 

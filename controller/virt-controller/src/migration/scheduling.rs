@@ -112,7 +112,7 @@ fn because(input: &MigrationReconcile<'_>) -> String {
 }
 
 impl Limit {
-    /// End of the time of a pod; `None` where it is no time.
+    /// Time at which the pod is given up; `None` if it lies beyond all times.
     fn until(&self, input: &MigrationReconcile<'_>, pod: &Pod) -> Option<Timestamp> {
         let said = input.migration.metadata.annotations.get(self.annotation);
         let said = said.and_then(|text| text.parse().ok()).filter(|seconds| *seconds >= 0);

@@ -171,7 +171,7 @@ impl Template {
         Sums::from_vm(vm).is_none_or(|sums| sums.all == self.sums.all && sums.strategy.is_none())
     }
 
-    /// Such a VM, noted as one of this template.
+    /// The VM with the sums of this template in its annotation.
     pub(super) fn with_checksums(&self, vm: &VirtualMachine) -> VirtualMachine {
         let mut next = vm.clone();
         next.metadata.annotations.insert(SUMS.to_owned(), self.sums_of(Sums::from_vm(vm)).text());

@@ -34,7 +34,7 @@ pub(super) async fn lost(tcp: impl AsFd, silence: Duration) {
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct ConnectionState {
     /// Packets without acknowledgement.
     unacknowledged: u32,
     /// Unanswered probes of a peer that takes no bytes now. A living one answers each at once.
@@ -43,7 +43,7 @@ struct Seen {
     silent: Duration,
 }
 
-impl Seen {
+impl ConnectionState {
     /// The kernel's keepalive decides where nothing is on its way. The time between two probes of a peer that
     /// takes no bytes grows, up to two minutes, so one unanswered probe is not enough.
     fn is_lost(self, limit: Duration) -> bool {
@@ -55,13 +55,13 @@ impl Seen {
 mod kernel {
     #![allow(unsafe_code)] // rustix has no TCP_INFO
 
-    use super::Seen;
+    use super::ConnectionState;
     use std::mem::{size_of, zeroed};
     use std::os::fd::{AsRawFd as _, BorrowedFd};
     use std::time::Duration;
 
     /// State of a TCP connection; `None` if the kernel tells nothing.
-    pub(super) fn look(tcp: BorrowedFd<'_>) -> Option<Seen> {
+    pub(super) fn look(tcp: BorrowedFd<'_>) -> Option<ConnectionState> {
         // SAFETY: a `tcp_info` has numbers only, of which each pattern of bits is one.
         let mut info: libc::tcp_info = unsafe { zeroed() };
         let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -76,7 +76,7 @@ mod kernel {
                 &raw mut length,
             )
         };
-        (done == 0).then(|| Seen {
+        (done == 0).then(|| ConnectionState {
             unacknowledged: info.tcpi_unacked,
             probes: info.tcpi_probes,
             silent: Duration::from_millis(info.tcpi_last_ack_recv.into()),
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_peer_is_lost_that_answers_nothing_and_not_one_that_takes_nothing() {
         let minute = Duration::from_secs(60);
-        let seen = |unacknowledged, probes, seconds| Seen {
+        let seen = |unacknowledged, probes, seconds| ConnectionState {
             unacknowledged,
             probes,
             silent: Duration::from_secs(seconds),

@@ -1,4 +1,4 @@
-//! One stream of a migration: bytes in both directions between a pod's socket and the other node.
+//! Stream of a migration: bytes in both directions between a pod's socket and the other node.
 //!
 //! The end of one direction is passed on, and the other one goes on. A connection that breaks off ends both: over
 //! TLS an end is signed, so that a cut cannot pass for one.
@@ -32,7 +32,7 @@ pub(super) async fn relay(
 ) -> Result<()> {
     let cut = |e| Error::io("a stream to the other node broke off", e);
     let tcp = node.get_ref().0.as_fd().try_clone_to_owned().map_err(cut)?;
-    let mut pod = Counted { stream: pod, session };
+    let mut pod = CountedPodStream { stream: pod, session };
     tokio::select! {
         done = copy_bidirectional_with_sizes(&mut pod, &mut node, BUFFER, BUFFER) => done.map(drop).map_err(cut),
         () = peer_silence::lost(&tcp, silence) => {
@@ -66,7 +66,7 @@ pub(super) async fn read_answer(node: &mut TlsStream<TcpStream>) -> io::Result<O
 }
 
 /// The pod's end of a stream, whose bytes are counted.
-struct Counted<'a> {
+struct CountedPodStream<'a> {
     stream: UnixStream,
     session: &'a Session,
 }
@@ -75,7 +75,7 @@ fn add(counter: &AtomicU64, bytes: usize) {
     counter.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
-impl AsyncRead for Counted<'_> {
+impl AsyncRead for CountedPodStream<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -88,7 +88,7 @@ impl AsyncRead for Counted<'_> {
     }
 }
 
-impl AsyncWrite for Counted<'_> {
+impl AsyncWrite for CountedPodStream<'_> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// One side of a migration. Its end is logged on drop.
+/// Source or target of a migration. Its end is logged on drop.
 #[derive(Debug)]
 pub(super) struct Session {
     /// Name in log lines: `migration UID, target`.

@@ -43,7 +43,7 @@ struct Target {
 impl TargetPorts {
     /// Opens three free ports of an address for the migration with this UID, whose target pod is `place`. Until
     /// [`expect`](TargetPorts::expect) is called every connection is refused. If no stream of the source has begun
-    /// after `deadline`, the ports are closed. Later there is no time limit: a migration may last for days.
+    /// after `deadline`, the ports are closed. A stream that has begun has no time limit: a migration may last for days.
     pub async fn open(
         address: IpAddr,
         certificate: &Certificate,

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::evictions::tests::peer;
+use crate::review_queue::{AT_ONCE, WAITING};
 use crate::rules::clone::{wanted, whose};
 use crate::rules::{Request, RequestContext, judge};
-use crate::turns::{AT_ONCE, WAITING};
 use cluster_model::objects::Plain;
 use cluster_model::webhooks::Webhook;
 use kit::ApiServer;

@@ -24,7 +24,7 @@ pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionRes
     let Some(object) = object.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let own = (request.namespace.clone(), text(&object.metadata.name));
-    // One in another namespace is in use nowhere, and is no reason against that of the installation.
+    // An object in another namespace has no effect, and does not stand against that of the installation.
     let is_other = |other: &&(String, String)| other.0 == home && **other != own;
     if !update && own.0 != home {
         let message = format!("virt-controller reads the KubeVirt object of the namespace {home} alone");
