@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | virt-api | 8443 | the API server, for webhooks and subresources | outside of the pods' network, so anywhere |
 //! | virt-handler | 8443 | virt-api, for subresources of VMIs | the pods of virt-api |
+//! | virt-handler | three free ports for each live migration | the source's virt-handler | the pods of virt-handler |
 //! | cdi-uploadproxy | 8443 | clients that upload a disk, with a token | anywhere: pods, an Ingress, a `kubectl port-forward` |
 //! | all | 8443 | the kubelet, for its probes | its own node, which policies do not restrict |
 //! | all | 8443 | Prometheus, which also needs RBAC rights | namespaces with the label [`SCRAPES`] |
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 /// The label of namespaces whose pods may read our metrics.
 const SCRAPES: (&str, &str) = ("kubevirt.io/metrics", "true");
 
-pub(super) fn objects(options: &InstallOptions) -> [Value; 4] {
+pub(super) fn objects(options: &InstallOptions) -> [Value; 5] {
     let (label, value) = SCRAPES;
     let all = json!({"matchExpressions": [
         {"key": "kubevirt.io", "operator": "In", "values": SERVERS.map(|server| server.program)},
@@ -35,6 +36,11 @@ pub(super) fn objects(options: &InstallOptions) -> [Value; 4] {
     let subresources = json!({
         "from": [{"podSelector": {"matchLabels": {"kubevirt.io": API.program}}}],
         "ports": [{"port": PORT, "protocol": "TCP"}],
+    });
+    // The kernel chooses the ports of a migration, from a range that a node's administrator can set.
+    let migrations = json!({
+        "from": [{"podSelector": {"matchLabels": {"kubevirt.io": HANDLER.program}}}],
+        "ports": [{"port": 1024, "endPort": 65535, "protocol": "TCP"}],
     });
     [
         policy(options, "kubevirt-allow-ingress-to-metrics", all, measures),
@@ -55,6 +61,12 @@ pub(super) fn objects(options: &InstallOptions) -> [Value; 4] {
             "kubevirt-allow-ingress-to-virt-handler",
             json!({"matchLabels": {"kubevirt.io": HANDLER.program}}),
             subresources,
+        ),
+        policy(
+            options,
+            "kubevirt-allow-handler-to-handler",
+            json!({"matchLabels": {"kubevirt.io": HANDLER.program}}),
+            migrations,
         ),
     ]
 }

@@ -55,7 +55,7 @@ pub struct Args {
     pub listen: SocketAddr,
     /// Address of this pod, to which the virt-handler of another node connects for a live migration
     #[arg(long, env = "POD_IP", value_name = "ADDRESS")]
-    pub pod_ip: Option<IpAddr>,
+    pub pod_ip_address: Option<IpAddr>,
     /// A kubeconfig; by default the pod's service account, or the user's kubeconfig
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -100,7 +100,7 @@ pub async fn run(args: Args) -> Result<()> {
         pods: Pods::of_kubelet(args.pods).keeping(&args.findings),
         findings: args.findings,
         launchers: launchers.clone(),
-        address: args.pod_ip,
+        address: args.pod_ip_address,
     });
     let host = measures::Host::new(args.device_plugins.clone());
     let itself = watch::SettingsSenders { dials, nodes: tell };

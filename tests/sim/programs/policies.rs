@@ -83,18 +83,44 @@ fn takes(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// The doors of a pod with these labels; nothing, if no policy is about it, and all doors are open.
-fn doors(labels: &Value) -> Option<Doors> {
+/// The rules of the policies for a pod with these labels; nothing, if no policy is about it.
+fn rules(labels: &Value) -> Option<Vec<Value>> {
     let policies = installed(&wishes()).into_iter().filter(|object| object["kind"] == "NetworkPolicy");
     let ours: Vec<Value> = policies.filter(|policy| takes(&policy["spec"]["podSelector"], labels)).collect();
+    let rules = ours.iter().flat_map(|policy| policy["spec"]["ingress"].as_array().unwrap().clone());
+    (!ours.is_empty()).then(|| rules.collect())
+}
+
+/// The doors of a pod with these labels, without ranges of ports; nothing, if no policy is about it, and all doors are open.
+fn doors(labels: &Value) -> Option<Doors> {
     let mut doors = Doors::new();
-    for rule in ours.iter().flat_map(|policy| policy["spec"]["ingress"].as_array().unwrap()) {
+    for rule in rules(labels)? {
         for port in rule["ports"].as_array().unwrap() {
+            if port["endPort"].is_number() {
+                continue;
+            }
             assert_eq!(port["protocol"], "TCP");
             *doors.entry(port["port"].as_u64().unwrap()).or_default() |= rule["from"].is_null();
         }
     }
-    (!ours.is_empty()).then_some(doors)
+    Some(doors)
+}
+
+/// The target of a migration listens on ports that the kernel chooses. Its source is another virt-handler, and no other pod may
+/// come.
+#[test]
+fn the_ports_of_migrations_are_open_between_virt_handlers_alone() {
+    for (name, labels, _) in pods() {
+        let rules = rules(&labels).unwrap();
+        let ranges = rules.iter().filter(|rule| rule["ports"][0]["endPort"].is_number());
+        let ranges: Vec<&Value> = ranges.collect();
+        let handlers = json!({
+            "from": [{"podSelector": {"matchLabels": {"kubevirt.io": "virt-handler"}}}],
+            "ports": [{"port": 1024, "endPort": 65535, "protocol": "TCP"}],
+        });
+        let expected = if name == "virt-handler" { vec![&handlers] } else { vec![] };
+        assert_eq!(ranges, expected, "{name}");
+    }
 }
 
 #[test]
@@ -193,5 +219,7 @@ fn nobody_else_listens() {
     // address.
     let client = "virt-api/subresources/src/ports.rs";
     let listens = "serve/src/transport/mod.rs";
-    assert_eq!(found, BTreeSet::from([client, listens].map(str::to_owned)));
+    // For one source, with a certificate of its own.
+    let migration = "virt-handler/src/migration/target.rs";
+    assert_eq!(found, BTreeSet::from([client, listens, migration].map(str::to_owned)));
 }

@@ -52,8 +52,8 @@ fn a_cluster_judges_by_its_own_settings_alone() {
     assert_eq!(handed, of_running.map(str::to_owned).into());
     let judged = that(|text| text.contains("Machine::check("));
     let judges = [
+        "virt-controller/src/vmi/launcher_pod.rs",
         "virt-controller/src/vmi/mod.rs",
-        "virt-controller/src/vmi/pending.rs",
         "virt-handler/src/vmi/permitted.rs",
         "virt-api/admission/src/rules/template.rs",
         "virt-api/admission/src/rules/vmi.rs",

@@ -47,6 +47,7 @@ pub const FLAGS: [Arguments; 3] = [
             ("device-plugins", Fixed),
             ("sysfs", Fixed),
             ("listen", Fixed),
+            ("pod-ip-address", Fixed),
             ("kubeconfig", Fixed),
         ],
     ),

@@ -102,7 +102,7 @@ impl<C: Cluster> Effects<C> {
         let place = facts.place.as_ref().map_err(|failure| Error::failed(failure.message.clone()))?;
         let address = self.node.address.ok_or_else(|| {
             Error::failed(
-                "virt-handler does not know the address of its pod (--pod-ip), so no migration can come here",
+                "virt-handler does not know the address of its pod (--pod-ip-address), so no migration can come here",
             )
         })?;
         let known = match &self.migration {
