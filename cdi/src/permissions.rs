@@ -131,6 +131,8 @@ impl Permissions {
     /// Gives up everything else, for the whole program and for good. No other thread may have been started
     /// before.
     pub fn enter(&self) -> Confined {
+        // The records of VMs cannot be read later.
+        storage::protected::load();
         self.process.enter()
     }
 }

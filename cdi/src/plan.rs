@@ -321,18 +321,10 @@ fn size(facts: &Facts, convert_options: &ConvertOptions) -> Result<Option<u64>> 
             "{name}: the disk is {size}, more than the limit of {max}; allow it with --max-size {disk}"
         )));
     }
-    if let (Some(disk), Some(wish)) = (disk, convert_options.resize)
-        && wish < disk
-    {
-        let sentence = format!(
-            "--resize {} is smaller than the disk ({} bytes); shrink the file systems and the disk inside a guest first",
-            human(wish),
-            disk
-        );
-        return Err(Error::new(ErrorKind::Usage, sentence).with_detail(Detail::TooLarge { disk, room: wish }));
-    }
-    let grown = disk.map(|disk| grown(facts, convert_options, disk)).transpose()?;
-    let size = convert_options.resize.map(|wish| in_sectors(facts, wish)).transpose()?.or(grown);
+    let size = match disk {
+        Some(disk) => Some(target_size(facts, convert_options, disk)?),
+        None => convert_options.resize.map(|wish| in_sectors(facts, wish)).transpose()?,
+    };
     if let (Some(room), Some(size), Output::Raw) = (facts.room, size, facts.output)
         && size > room
     {
@@ -343,15 +335,25 @@ fn size(facts: &Facts, convert_options: &ConvertOptions) -> Result<Option<u64>> 
     Ok(size)
 }
 
-/// The size of the target for a disk of this size, where no size is requested: whole sectors.
-pub(crate) fn grown(facts: &Facts, convert_options: &ConvertOptions, disk: u64) -> Result<u64> {
-    match disk.checked_add(convert_options.growth) {
-        Some(size) => in_sectors(facts, size),
-        None => {
-            let growth = human(convert_options.growth);
-            Err(Error::new(ErrorKind::Usage, format!("--resize +{growth}: no disk is so large")))
+/// The size of the target for a disk of so many bytes: whole sectors, and no less than requested. The growth is that of the whole
+/// sectors, as QEMU counts it.
+pub(crate) fn target_size(facts: &Facts, convert_options: &ConvertOptions, bytes: u64) -> Result<u64> {
+    let disk = in_sectors(facts, bytes)?;
+    if let Some(wish) = convert_options.resize {
+        let size = in_sectors(facts, wish)?;
+        if size < disk {
+            let (wished, hint) = (human(wish), "shrink the file systems and the disk inside a guest first");
+            let sentence = format!("--resize {wished} is smaller than the disk ({disk} bytes); {hint}");
+            let detail = Detail::TooLarge { disk, room: wish };
+            return Err(Error::new(ErrorKind::Usage, sentence).with_detail(detail));
         }
+        return Ok(size);
     }
+    let too_large = || {
+        let growth = human(convert_options.growth);
+        Error::new(ErrorKind::Usage, format!("--resize +{growth}: no disk is so large"))
+    };
+    in_sectors(facts, disk.checked_add(convert_options.growth).ok_or_else(too_large)?)
 }
 
 /// The refusal of a source without a byte: the program that should send it has failed, and an empty file
@@ -447,13 +449,12 @@ fn buffers(facts: &Facts, convert_options: &ConvertOptions, flow: Flow, workers:
 
 fn spool(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> Option<u64> {
     let disk = facts.virtual_size.unwrap_or(convert_options.max_size);
+    // Data and tables of an image. One with deleted snapshots can be larger, and then fails with a message about that.
+    let image = disk.saturating_add(disk / 64).saturating_add(64 << 20);
     match flow {
+        Flow::Stream(()) | Flow::SpoolThenOrder(()) if facts.format == Format::Qcow2 => Some(image),
         Flow::SpoolThenOrder(()) => Some(disk),
-        // Data and tables of the written image.
-        _ if layer_waits(facts, flow) => Some(disk + disk / 64 + (64 << 20)),
-        // Data plus tables; an image with deleted snapshots can be larger, and then fails with a message
-        // about that.
-        Flow::Stream(()) if facts.format == Format::Qcow2 => Some(disk + disk / 64 + (64 << 20)),
+        _ if layer_waits(facts, flow) => Some(image),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The verb `coracle convert`.
 
 use super::complete;
-use super::disk::{DiskArgs, compression, refuse_partial_of_vm, size};
+use super::disk::{DiskArgs, compression, size};
 use super::image_name::names_help;
 use super::source::SourceArgs;
 use crate::error::{Error, ErrorKind, Result};
@@ -14,8 +14,10 @@ use cdi::size::human;
 use cdi::source::SourceSpec;
 use cdi::target::Destination;
 use clap_complete::engine::ArgValueCompleter;
+use container_disk::inputs::beside;
 use container_disk::meaning::{Meaning, Role};
 use disk_format::Codec;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -139,8 +141,23 @@ fn convert(args: &Args, prepared: Prepared, watch: &Arc<Watch>) -> Result<()> {
     }
     if !args.work.quiet {
         ui::say(&report.sentence());
+        if let Some(kept) = kept_state(Path::new(&args.target)) {
+            ui::say(&kept);
+        }
     }
     Ok(())
+}
+
+/// A sentence about the state of the disk that had this name before, if there is any. It stays: the new disk may be a copy of the
+/// same system.
+fn kept_state(target: &Path) -> Option<String> {
+    let state = beside(target, ".state");
+    (target.is_file() && state.is_dir()).then(|| {
+        format!(
+            "coracle: {} is kept: EFI variables and a TPM of a disk of this name; remove it if another system is on the disk now",
+            state.display()
+        )
+    })
 }
 
 fn request(args: &Args) -> Result<Request> {
@@ -173,11 +190,6 @@ fn request(args: &Args) -> Result<Request> {
         (_, true) => Mode::Never,
         _ => Mode::Auto,
     };
-    if let Destination::File(path) = &target
-        && resume != Mode::Never
-    {
-        refuse_partial_of_vm(path)?;
-    }
     let source = SourceSpec::resolve(&args.source, &options)?;
     Ok(Request {
         source_format: args.work.source_format_of(&source)?,
@@ -255,4 +267,20 @@ fn cluster_bits(text: &str) -> Result<u32> {
     }
     let what = format!("{} is not a cluster size: it is a power of two from 512 bytes to 2 MiB", human(size));
     Err(Error::new(ErrorKind::Usage, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_the_disk_before_is_kept_and_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("disk.img");
+        std::fs::write(&disk, "x").unwrap();
+        assert_eq!(kept_state(&disk), None);
+        std::fs::create_dir(folder.path().join("disk.img.state")).unwrap();
+        assert!(kept_state(&disk).unwrap().contains("disk.img.state is kept"));
+        assert_eq!(kept_state(&folder.path().join("other.img")), None);
+    }
 }

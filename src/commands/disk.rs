@@ -8,7 +8,6 @@ use crate::ui::Show;
 use cdi::filter::verify::Digest;
 use cdi::plan::ConvertOptions;
 use cdi::source::SourceSpec;
-use container_disk::inputs::beside;
 use disk_format::{Codec, Format};
 use local_vm::host_disks;
 use local_vm::place::Home;
@@ -72,31 +71,6 @@ fn format_of_vm_disk(home: &Home, path: &Path) -> Result<Option<Format>> {
         Ok(is_raw) => Ok(is_raw.then_some(Format::Raw)),
         Err(e) => Err(Error::from(e).with_hint("-f raw or -f qcow2 says so for this command alone")),
     }
-}
-
-/// Refuses a target whose unfinished file a VM had as a raw disk. A conversion would go on behind its last mark and keep what the
-/// guest wrote in front, or it would remove the disk.
-pub(crate) fn refuse_partial_of_vm(target: &Path) -> Result<()> {
-    match home_of_environment() {
-        Ok(home) => refuse_vm_disk(&home, &beside(target, ".partial")),
-        Err(_) => Ok(()),
-    }
-}
-
-fn refuse_vm_disk(home: &Home, partial: &Path) -> Result<()> {
-    match host_disks::is_written_raw(home, partial) {
-        Ok(true) => {}
-        // It may be one.
-        Err(e) if e.kind() == ErrorKind::Refused => {}
-        // The claim of the target reports what cannot be opened.
-        _ => return Ok(()),
-    }
-    let what = format!(
-        "{} was the disk of a VM, which has written to it: rename that file to keep the disk, or add --no-resume, which \
-         removes it and begins anew",
-        partial.display()
-    );
-    Err(Error::failed(what))
 }
 
 impl DiskArgs {
@@ -220,23 +194,6 @@ mod tests {
         let (pipe, _writer) = std::io::pipe().unwrap();
         let by_number = format!("/proc/self/fd/{}", pipe.as_raw_fd());
         assert_eq!(format_of_vm_disk(&home, Path::new(&by_number)).unwrap(), None);
-    }
-
-    /// A conversion was gone on with behind the bytes of a guest.
-    #[test]
-    fn the_unfinished_file_that_a_vm_had_as_its_disk_is_refused() {
-        let place = tempfile::tempdir().unwrap();
-        let home = Home::open(Some(place.path().join("home"))).unwrap();
-        let partial = place.path().join("disk.img.partial");
-        refuse_vm_disk(&home, &partial).unwrap();
-        std::fs::write(&partial, [1; 4096]).unwrap();
-        refuse_vm_disk(&home, &partial).unwrap();
-        host_disks::note_raw(&home, &partial).unwrap();
-        let said = refuse_vm_disk(&home, &partial).unwrap_err();
-        assert!(said.to_string().contains("was the disk of a VM"), "{said}");
-        // A VM may have made it larger, and may have written the head of another format.
-        std::fs::write(&partial, [&b"QFI\xfb"[..], &[0; 8192]].concat()).unwrap();
-        refuse_vm_disk(&home, &partial).unwrap_err();
     }
 
     /// A copy of a disk was cut to what its guest had written in front.

@@ -15,6 +15,9 @@ const ASKED_AT_ONCE: usize = 64;
 /// Timeout of a VM that is powered off.
 const POWER_OFF: Duration = Duration::from_secs(30);
 
+/// Time in which a removal begins again if its VM was started meanwhile.
+const REMOVAL: Duration = Duration::from_secs(60);
+
 /// Argument that names a VM.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VmArgs {
@@ -100,15 +103,20 @@ fn remove_chosen(
     meanwhile: impl Fn(),
 ) -> Result<()> {
     local_vm::place::check_name(name)?;
+    let begun = Instant::now();
     loop {
         if let Some(lock) = ended_and_locked(home, name, force, &meanwhile)? {
             let vm = Vm::open(home, name)?;
-            let standing = vm.standing()?;
+            let standing = vm.standing_locked(&lock)?;
             if !is_chosen(&vm, &standing) {
                 return Err(Error::failed(format!("{name} was started again meanwhile")));
             }
             // A start that came before the lock. Without force the next round refuses it.
             if standing.is_up() {
+                if begun.elapsed() > REMOVAL {
+                    let what = format!("{name} is not removed: it is {} again each time", standing.word());
+                    return Err(Error::failed(what));
+                }
                 continue;
             }
             local_vm::launch::end(home, name)?;

@@ -2,7 +2,7 @@
 
 use super::execute::Run;
 use crate::target::Target;
-use crate::{Detail, Error, ErrorKind, Result, plan};
+use crate::{Result, plan};
 
 /// Bytes that a device is told to zero by one call, which cannot be interrupted.
 const ZEROED_AT_ONCE: u64 = 1 << 30;
@@ -25,15 +25,6 @@ impl Run<'_> {
         if disk == 0 {
             return Err(plan::empty(&self.plan.facts.source.name));
         }
-        match self.request.convert_options.resize {
-            Some(wish) if wish < disk => {
-                let what = format!(
-                    "--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"
-                );
-                Err(Error::new(ErrorKind::Usage, what).with_detail(Detail::TooLarge { disk, room: wish }))
-            }
-            Some(wish) => plan::in_sectors(&self.plan.facts, wish),
-            None => plan::grown(&self.plan.facts, &self.request.convert_options, disk),
-        }
+        plan::target_size(&self.plan.facts, &self.request.convert_options, disk)
     }
 }

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use storage::kernel_lists::shows_one_owner;
+use storage::protected::protected_reason;
 use storage::publish::{ExistingFile, publish, sync_folder};
 use storage::{LastingFileId, flock_owner, locked_file_in_use, own_file};
 
@@ -125,6 +126,11 @@ impl RealFolder {
             let what = format!("{} is in use: {how}; end that, or move the file", path.display());
             return Err(Error::failed(what));
         }
+        // What a guest wrote is neither removed nor gone on with.
+        if let Some(why) = protected_reason(&file).filter(|_| !created) {
+            let what = format!("{} {why}: rename it to keep it, or remove it", path.display());
+            return Err(Error::failed(what));
+        }
         let file = self.holds(file);
         let why = file.strange().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
         match why.filter(|_| !created) {
@@ -178,6 +184,13 @@ impl Folder for RealFolder {
     }
 
     fn remove(&self, name: &OsStr) -> io::Result<bool> {
+        // A journal's name is no proof either.
+        if let Ok(file) = self.openat(name, OFlags::RDONLY, Mode::empty())
+            && let Some(why) = protected_reason(&file)
+        {
+            let what = format!("{} {why}: rename it to keep it, or remove it", self.path(name).display());
+            return Err(io::Error::other(what));
+        }
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),

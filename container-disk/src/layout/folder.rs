@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use storage::protected::protected_reason;
 use storage::publish::{ExistingFile, publish, sync_folder};
 use storage::{locked_file_in_use, own_file};
 
@@ -173,7 +174,7 @@ impl Folder {
 
     /// Opens a regular file for writing, locked for this process, and creates it if it does not exist. A file
     /// that another user could have prepared (owner, mode, hard links) is replaced. `None` while another
-    /// process holds the lock. A file that a VM runs from, or a loop device is attached to, stays as it is.
+    /// process holds the lock. A disk of a VM, and a file that a loop device is attached to, stays as it is.
     pub(crate) fn own_file(&self, name: &str) -> Result<Option<Locked>> {
         let cannot = |what: &str, e| Error::io(format!("cannot {what} {}", self.shown(name)), e);
         for _ in 0..100 {
@@ -189,6 +190,10 @@ impl Folder {
             }
             if !is_made && let Some(how) = locked_file_in_use(&file).map_err(|e| cannot("examine", e))? {
                 let what = format!("{} is in use: {how}; end that, or move the file", self.shown(name));
+                return Err(Error::failed(what));
+            }
+            if !is_made && let Some(why) = protected_reason(&file) {
+                let what = format!("{} {why}: rename it to keep it, or remove it", self.shown(name));
                 return Err(Error::failed(what));
             }
             // Owner and mode of a file that was created here come from the file system and need no check.
@@ -437,6 +442,26 @@ mod tests {
         drop(second);
         let third = folder.fresh_file("x.partial").unwrap().unwrap();
         assert!(folder.leads_to("x.partial", &third).unwrap());
+    }
+
+    static DISKS: std::sync::Mutex<Vec<storage::protected::ProtectedFile>> = std::sync::Mutex::new(vec![]);
+
+    /// `copy … oci-archive:foo.tar` removed `foo.tar.partial`. This is the only test of this program that names such files.
+    #[test]
+    fn the_disk_of_a_vm_is_not_replaced_whatever_its_name_is() {
+        let at = tempfile::tempdir().unwrap();
+        let path = at.path().join("foo.tar.partial");
+        std::fs::write(&path, "of a guest").unwrap();
+        let id = storage::LastingFileId::of(File::open(&path).unwrap()).unwrap();
+        DISKS.lock().unwrap().push(storage::protected::ProtectedFile { id, at: None });
+        storage::protected::provide(|| Ok(DISKS.lock().unwrap().clone()));
+        let folder = Folder::open(at.path()).unwrap();
+        for mode in [0o600, 0o666] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let e = folder.fresh_file("foo.tar.partial").err().unwrap().to_string();
+            assert!(e.contains("foo.tar.partial is the disk of a VM"), "{e}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"of a guest");
+        }
     }
 
     #[test]

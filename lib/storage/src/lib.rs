@@ -12,15 +12,18 @@
 //!    ├── lock_list.rs     locks of files, also of those that may not be opened
 //!    ├── processes.rs     processes that hold locks: do they live, have they started this one?
 //!    ├── kernel_lists.rs  mounts, swap space, holders of a device
-//!    └── file_id.rs       the file itself, by whichever name
+//!    ├── file_id.rs       the file itself, by whichever name
+//!    └── device_id.rs     the device itself, by whichever path
 //!
 //!  NAME.partial ── own_file.rs: it is ours ──► publish.rs: it gets NAME
+//!             └── protected.rs: it is a disk of a VM, and is left alone
 //! ```
 //!
 //! **Independent of** the content of disks, images and VMs. It reads the kernel's lists, and opens nothing but files that its
 //! caller has named, and loop devices to ask for their files.
 
 mod claim;
+mod device_id;
 mod file_id;
 mod file_users;
 mod guests;
@@ -30,10 +33,12 @@ mod loop_devices;
 pub mod own_file;
 mod parts;
 mod processes;
+pub mod protected;
 pub mod publish;
 mod users;
 
 pub use claim::{Claim, PATIENCE, claim_device, is_only_mapped};
+pub use device_id::{BackingFile, DeviceId};
 pub use file_id::{FileId, LastingFileId};
 pub use file_users::{file_in_use, flock_owner, is_locked, locked_file_in_use};
 pub use guests::{Guest, is_qemu};

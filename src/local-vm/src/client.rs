@@ -8,7 +8,7 @@ use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, MonitorCommand, Req
 use launcher_client::{self as one, Access, Timeouts, wait};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Timeouts of requests to a launcher. The guest may be emulated, on a busy computer.
 const PATIENCE: Timeouts = Timeouts {
@@ -169,6 +169,39 @@ impl States {
             None => self.client.wait(self.states.next()),
         }?;
         Ok(next.map(|state| self.client.in_user_words(state)))
+    }
+}
+
+/// What came of a stream of states in some time.
+#[derive(Debug)]
+pub(crate) enum NextState {
+    State(Box<State>),
+    /// The launcher has ended or closed the stream.
+    End,
+    /// Nothing has come in that time.
+    Silence,
+}
+
+impl States {
+    /// The next state within this time; without one it is waited for as long as it takes.
+    pub(crate) fn next_within(&mut self, within: Option<Duration>) -> Result<NextState> {
+        let begun = Instant::now();
+        let next = match within {
+            Some(within) => wait(self.states.next_within(within)),
+            None => wait(self.states.next()),
+        };
+        match next {
+            Ok(Some(state)) => Ok(NextState::State(Box::new(self.client.in_user_words(state)))),
+            Ok(None) => Ok(NextState::End),
+            // A state that has begun and does not end is an error earlier.
+            Err(e)
+                if e.kind() == one::ErrorKind::TimedOut
+                    && within.is_some_and(|within| begun.elapsed() >= within) =>
+            {
+                Ok(NextState::Silence)
+            }
+            Err(e) => Err(self.client.error(e)),
+        }
     }
 }
 

@@ -27,19 +27,25 @@
 //! `start` makes no disk: one that is missing lies on storage that is away, and an empty disk in its place would be the wrong
 //! one.
 //!
+//! A block device is known by its identity, and `start` refuses another one at its path: `coracle run`, where the user names the
+//! path, takes it. A record of an earlier version has no identity, and takes the device that is there.
+//!
 //! The launcher gets a path and a format. So directly before that each path is compared with the file whose format was told
 //! ([`check_unchanged`]), and a disk that is to be made is marked as absent: the launcher takes no file that has come there.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::host_file::{HostDisk, HostDisks, HostFile, begins_as_qcow2, files, paths, unclear};
+use crate::host_file::{
+    HostDevice, HostDevices, HostDisk, HostDisks, HostFile, begins_as_qcow2, files, paths, unclear,
+};
 use crate::path::file_at;
 use crate::place::Home;
-use crate::raw_disks::{self, RawDisk, Relation};
+use crate::raw_disks::{self, DisksOfVm, RawDisk, Relation};
 use crate::record::{Record, Vm};
 use api::launcher::{Format, Source, Sync};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use storage::Storage;
+use storage::protected::{ProtectedFile, ProtectedFiles};
 
 /// Use of a file as a raw disk, by all records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,12 +80,57 @@ pub fn check_unchanged(record: &Record) -> Result<()> {
             (None, Some(_)) => false,
         };
         if !is_unchanged {
-            let what =
-                format!("{} was made, replaced or changed while the VM was being prepared", path.display());
-            return Err(Error::refused(what).with_hint("the same command again takes what is there then"));
+            return Err(changed(&path));
+        }
+    }
+    for known in record.devices.values() {
+        // The launcher reports a device that is gone.
+        if HostDevice::find(&known.path)?.is_some_and(|now| !now.id.may_be(&known.id)) {
+            return Err(changed(&known.path));
         }
     }
     Ok(())
+}
+
+fn changed(path: &Path) -> Error {
+    let what = format!("{} was made, replaced or changed while the VM was being prepared", path.display());
+    Error::refused(what).with_hint("the same command again takes what is there then")
+}
+
+/// The block devices of a VM as they are now, by volume.
+pub fn devices(sync: &Sync) -> Result<HostDevices> {
+    let mut devices = HostDevices::new();
+    for (volume, source) in &sync.resolved.volumes {
+        if let Source::Block { path } = source
+            && let Some(device) = HostDevice::find(path)?
+        {
+            devices.insert(volume.clone(), device);
+        }
+    }
+    Ok(devices)
+}
+
+/// The block devices of a record as they are now. A device that is another one than at the last start is refused: its path was
+/// given to it after a reboot, or after another disk was attached.
+fn same_devices(record: &Record) -> Result<HostDevices> {
+    let mut now = devices(&record.sync)?;
+    for (volume, known) in &record.devices {
+        match now.get(volume) {
+            Some(device) if device.id.may_be(&known.id) => {}
+            None if file_at(&known.path)?.is_none() => {
+                // Its launcher reports that it is missing.
+                now.insert(volume.clone(), known.clone());
+            }
+            _ => {
+                let what =
+                    format!("{} is another device than at the last start of this VM", known.path.display());
+                return Err(Error::refused(what).with_hint(
+                    "attach that device under this path again; 'coracle run' takes the device that is there",
+                ));
+            }
+        }
+    }
+    Ok(now)
 }
 
 /// The request to the launcher of a VM that is made: a hostDisk without a location, which is to be made, is marked as absent.
@@ -106,6 +157,7 @@ pub fn add_made(record: &mut Record) -> Result<bool> {
 
 /// Tells the formats of a record's hostDisks again, before its VM starts again. After an error the record is as it was.
 pub fn refresh(home: &Home, record: &mut Record, judge: impl Fn(&Path) -> Result<Format>) -> Result<()> {
+    let devices = same_devices(record)?;
     let mut now = HostDisks::new();
     for (volume, path) in paths(&record.sync.vmi) {
         let known = record.host_disks.get(volume);
@@ -131,6 +183,7 @@ pub fn refresh(home: &Home, record: &mut Record, judge: impl Fn(&Path) -> Result
         }
     }
     record.host_disks.extend(now);
+    record.devices = devices;
     Ok(())
 }
 
@@ -159,8 +212,67 @@ pub(crate) fn is_known_raw(home: &Home, path: &Path, unreadable: &mut Option<Err
 /// True if a VM has used the very file at this path as a raw disk that its guest could write to, or a device with these bytes. An
 /// error if the file may be a raw disk, and begins as a qcow2 image. Records that cannot be read do not count.
 pub fn is_written_raw(home: &Home, path: &Path) -> Result<bool> {
-    Ok(past_use(home, path, &mut None)? == PastUse::Raw { is_writable: true }
-        || is_in_device_of_vm(home, path)?)
+    let is_written =
+        |path: &Path| Ok::<_, Error>(past_use(home, path, &mut None)? == PastUse::Raw { is_writable: true });
+    if is_written(path)? || is_in_device_of_vm(home, path)? {
+        return Ok(true);
+    }
+    let Some(device) = HostDevice::find(path)? else { return Ok(false) };
+    let is_of_guest = match device.backing() {
+        Some((file, _)) => is_written(file)?,
+        None => false,
+    };
+    Ok(is_of_guest || is_device_of_guest(home, &device)?)
+}
+
+/// True if a VM has had this block device, one in it or the one that it lies in, by the records of all VMs, also of those that are
+/// gone.
+fn is_device_of_guest(home: &Home, device: &HostDevice) -> Result<bool> {
+    let vms = Vm::all(home)?.into_iter().filter_map(|(_, vm)| vm.ok());
+    let of_vms = vms.map(|vm| raw_disks::devices_of_record(vm.record.disks())).collect::<Result<Vec<_>>>()?;
+    let kept = raw_disks::kept_devices(home)?;
+    Ok(of_vms.iter().flatten().chain(&kept).any(|known| device.shares_bytes(known)))
+}
+
+/// All files that are disks of VMs of this home, or were disks of VMs that are gone, in any format. None of them is an unfinished
+/// file of ours, whatever its name is.
+fn protected_files(home: &Home) -> ProtectedFiles {
+    list_protected(home).map_err(|e| e.to_string())
+}
+
+/// Protects these files of the user's VMs from all that this process writes. They are listed when that is first asked for.
+pub fn protect_disks() {
+    storage::protected::provide(|| {
+        let variable = |name: &str| std::env::var_os(name);
+        match Home::from_env(variable("CORACLE_HOME").map(PathBuf::from), variable) {
+            Ok(home) => protected_files(&home),
+            // Without folders of VMs there are none.
+            Err(_) => Ok(vec![]),
+        }
+    });
+}
+
+fn list_protected(home: &Home) -> Result<Vec<ProtectedFile>> {
+    let mut files = raw_disks::kept_files(home)?;
+    for (_, vm) in Vm::all(home)? {
+        let Record { sync, host_disks, devices, .. } = vm?.record;
+        for (volume, path) in paths(&sync.vmi) {
+            let recorded = host_disks.get(volume).map(|disk| disk.file.clone());
+            let file = recorded.map_or_else(|| HostFile::find(&path), |file| Ok(Some(file)))?;
+            files.extend(file.map(|file| file.protected(&path)));
+        }
+        for (volume, source) in &sync.resolved.volumes {
+            if let Source::File { path, .. } = source
+                && !host_disks.contains_key(volume)
+            {
+                files.extend(HostFile::find(path)?.map(|file| file.protected(path)));
+            }
+        }
+        for (path, file) in devices.values().filter_map(HostDevice::backing) {
+            files.push(file.protected(path));
+        }
+    }
+    Ok(files)
 }
 
 /// True if a VM has a block device with bytes of the file or device at this path, and its guest may write to them: a loop device
@@ -181,9 +293,8 @@ fn is_in_device_of_vm(home: &Home, path: &Path) -> Result<bool> {
 /// Use of the file at this path, by all records. An error if it may be a raw disk, and begins as a qcow2 image.
 fn past_use(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<PastUse> {
     let (Some(now), Some(here)) = (HostFile::find(path)?, file_at(path)?) else { return Ok(PastUse::None) };
-    let records = Vm::all(home)?
-        .into_iter()
-        .map(|(_, vm)| vm.and_then(|vm| raw_disks::of_record(&vm.record.sync, &vm.record.host_disks)));
+    let records =
+        Vm::all(home)?.into_iter().map(|(_, vm)| vm.and_then(|vm| raw_disks::of_record(vm.record.disks())));
     let (mut unchanged, mut others) = (false, vec![]);
     // The kept ones are read last: a record that is removed meanwhile has its disks there.
     for disks in records.chain(std::iter::once_with(|| raw_disks::kept(home))) {
@@ -223,7 +334,10 @@ fn past_use(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<
 /// Notes the user's word that the file at this path is a raw disk, for every VM from now on.
 pub fn note_raw(home: &Home, path: &Path) -> Result<()> {
     match HostFile::find(path)? {
-        Some(file) => raw_disks::add(home, vec![RawDisk::recorded(path.to_owned(), file)]),
+        Some(file) => {
+            let raw = vec![RawDisk::recorded(path.to_owned(), file)];
+            raw_disks::add(home, DisksOfVm { raw, ..DisksOfVm::default() })
+        }
         None => Err(Error::refused(format!(
             "{} is not a file, and only a file has a format of its own",
             path.display()
@@ -273,7 +387,7 @@ fn in_place_of_raw(home: &Home, path: &Path, known: Option<&HostDisk>) -> Result
 fn check_absent(path: &Path, known: Option<&HostDisk>, source: Option<&Source>) -> Result<()> {
     let is_there = file_at(path)?.is_some();
     match (source, known) {
-        // The launcher looks at devices.
+        // The launcher looks at a device that is gone, and `same_devices` at one that is there.
         (Some(Source::Block { .. }), _) => Ok(()),
         (None, None) if is_there => Ok(()),
         _ if is_there => {

@@ -359,3 +359,122 @@ fn a_file_that_changes_while_its_vm_is_prepared_is_refused() {
     let record = place.ran(Format::Qcow2);
     assert_eq!(with_new_files(&record), record.sync);
 }
+
+/// The record of a VM with this device, as a start saves it.
+fn with_device(place: &Place, device: &Path) -> Record {
+    let source = Source::Block { path: device.to_owned() };
+    let resolved = Resolved { volumes: [("root".to_owned(), source)].into(), ..Resolved::default() };
+    let volumes = json!([{"name": "root", "hostDisk": {"path": device, "type": "Disk"}}]);
+    let sync = Sync { vmi: json!({"spec": {"volumes": volumes}}), generation: 1, resolved };
+    let mut record = Record::new("vm", "device", false, sync, Path::new("/launcher"));
+    record.devices = devices(&record.sync).unwrap();
+    fs::create_dir_all(place.home.vm("vm")).unwrap();
+    record.save(&place.home).unwrap();
+    serde_json::from_slice(&fs::read(place.home.vm("vm").join("vm.json")).unwrap()).unwrap()
+}
+
+/// Leads a path to this device, as udev does with the paths of a device that has come.
+fn lead(path: &Path, device: &Loop) {
+    fs::remove_file(path).unwrap_or_default();
+    std::os::unix::fs::symlink(&device.0, path).unwrap();
+}
+
+/// A loop device that is detached when it is dropped.
+struct Loop(PathBuf);
+
+impl Loop {
+    /// A device over this file. `None`, with the reason printed, where loop devices cannot be made.
+    fn over(file: &Path) -> Option<Loop> {
+        match std::process::Command::new("losetup").args(["--find", "--show"]).arg(file).output() {
+            Ok(output) if output.status.success() => {
+                Some(Loop(PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())))
+            }
+            why => {
+                eprintln!("skipped: no loop device: {why:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        std::process::Command::new("losetup").arg("-d").arg(&self.0).status().unwrap();
+    }
+}
+
+/// The guest wrote to the disk that had got the path of its device.
+#[test]
+fn a_device_path_that_leads_elsewhere_is_refused_at_the_next_start() {
+    let place = Place::new();
+    let (own, other) = (place.image("own.img", b"", 1 << 20), place.image("precious.img", b"", 1 << 20));
+    let (Some(device), Some(second)) = (Loop::over(&own), Loop::over(&other)) else { return };
+    let path = place.folder.path().join("device");
+    lead(&path, &device);
+    let mut record = with_device(&place, &path);
+    check_unchanged(&record).unwrap();
+    refresh(&place.home, &mut record, usable).unwrap();
+    assert_eq!(record.devices.len(), 1);
+
+    lead(&path, &second);
+    let before = record.clone();
+    let e = refresh(&place.home, &mut record, usable).unwrap_err().to_string();
+    assert!(e.contains("another device than at the last start of this VM"), "{e}");
+    assert_eq!(record, before);
+    assert!(check_unchanged(&record).is_err(), "it came while the VM was being prepared");
+    // 'coracle run' takes the device that is there, and a record of an earlier version knows none.
+    record.devices.clear();
+    refresh(&place.home, &mut record, usable).unwrap();
+    assert_eq!(record.devices, devices(&record.sync).unwrap());
+    check_unchanged(&record).unwrap();
+}
+
+/// `rm` forgot the device, and a conversion believed the header that its guest had written there.
+#[test]
+fn a_device_and_the_file_below_it_stay_raw_after_their_vm_is_removed() {
+    let place = Place::new();
+    let (own, other) = (place.image("own.img", QCOW2, 1 << 20), place.image("other.img", QCOW2, 1 << 20));
+    let (Some(device), Some(second)) = (Loop::over(&own), Loop::over(&other)) else { return };
+    let path = place.folder.path().join("device");
+    lead(&path, &device);
+    let written = |path: &Path| is_written_raw(&place.home, path).unwrap();
+    assert!(!written(&path) && !written(&own));
+    with_device(&place, &path);
+    assert!(written(&path) && written(&device.0) && written(&own) && !written(&other) && !written(&second.0));
+    Vm::forget(&place.home, "vm", place.home.lock_vm("vm").unwrap()).unwrap();
+    assert!(written(&path) && written(&own) && !written(&other));
+    assert!(is_known_raw(&place.home, &own, &mut None).unwrap(), "'coracle run own.img'");
+
+    lead(&path, &second);
+    assert!(!written(&path) && !written(&other), "another device of that path");
+    drop(device);
+    assert!(written(&own));
+    let Some(third) = Loop::over(&own) else { return };
+    assert!(written(&third.0), "the device under another path");
+}
+
+/// A conversion removed the disk of a stopped VM, whose name was that of its own unfinished file.
+#[test]
+fn every_disk_file_of_a_vm_is_protected_also_after_its_removal() {
+    let place = Place::new();
+    place.image("disk.img", QCOW2, 8192);
+    let other = place.image("other.img", QCOW2, 8192);
+    let is_protected = |path: &Path| {
+        let (id, here) = (HostFile::find(path).unwrap().unwrap().protected(path), file_at(path).unwrap());
+        let files = protected_files(&place.home).unwrap();
+        files.iter().any(|file| file.id.may_be(&id.id) && file.at.is_none_or(|at| Some(at) == here))
+    };
+    assert!(!is_protected(&place.disk));
+    for format in [Format::Qcow2, Format::Raw] {
+        place.ran(format);
+        let mut record = place.ran(format);
+        assert_eq!(place.next(&mut record).unwrap(), format);
+        assert!(is_protected(&place.disk) && !is_protected(&other), "{format:?}");
+        Vm::forget(&place.home, "vm", place.home.lock_vm("vm").unwrap()).unwrap();
+        assert!(is_protected(&place.disk) && !is_protected(&other), "{format:?}");
+        fs::remove_file(place.home.raw_disks()).unwrap();
+        assert!(!is_protected(&place.disk));
+    }
+    fs::write(place.home.raw_disks(), "").unwrap();
+    assert!(protected_files(&place.home).unwrap_err().contains("the list of raw disks"));
+}

@@ -8,13 +8,24 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use storage::LastingFileId;
+use storage::protected::ProtectedFile;
+use storage::{BackingFile, DeviceId, FileId, LastingFileId};
 
 /// Unit in which QEMU counts the size of a raw disk.
 const SECTOR: u64 = 512;
 
 /// Files of a VM's hostDisks, by volume.
 pub type HostDisks = BTreeMap<String, HostDisk>;
+
+/// Block devices of a VM, by volume.
+pub type HostDevices = BTreeMap<String, HostDevice>;
+
+/// A block device that a VM has, as it was at its last start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostDevice {
+    pub(crate) path: PathBuf,
+    pub(crate) id: DeviceId,
+}
 
 /// A disk file of the user, and the format that a VM has used it with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +61,22 @@ impl HostFile {
         }
     }
 
+    /// The file below a loop device.
+    pub(crate) fn of_backing(backing: &BackingFile) -> HostFile {
+        HostFile { id: backing.id.clone(), size: backing.size }
+    }
+
+    /// The entry of this file in a list of files to be kept. `path`: that of the file, as recorded.
+    pub(crate) fn protected(&self, path: &Path) -> ProtectedFile {
+        let is_at_path = || HostFile::find(path).is_ok_and(|now| now.is_some_and(|now| now.is_same(self)));
+        // A file with a time of birth is told by that. Its storage may be away, and is not asked.
+        let at = match self.id.is_surely(&self.id) {
+            true => None,
+            false => FileId::of_path(path).ok().filter(|_| is_at_path()),
+        };
+        ProtectedFile { id: self.id.clone(), at }
+    }
+
     /// True if this may be the same file, whatever its size is now.
     pub(crate) fn is_same(&self, now: &HostFile) -> bool {
         self.id.may_be(&now.id)
@@ -69,6 +96,29 @@ impl HostFile {
     /// Size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
+    }
+}
+
+impl HostDevice {
+    /// The block device at this path. `None` if there is none.
+    pub(crate) fn find(path: &Path) -> Result<Option<HostDevice>> {
+        let id = DeviceId::of_path(path)
+            .map_err(|e| Error::io(format!("cannot look at {}", path.display()), e))?;
+        Ok(id.map(|id| HostDevice { path: path.to_owned(), id }))
+    }
+
+    /// True if both have bytes in common. Devices that nothing but their size is known of are told by their paths, too.
+    pub(crate) fn shares_bytes(&self, known: &HostDevice) -> bool {
+        match known.id.is_named() {
+            true => self.id.shares_bytes(&known.id),
+            false => self.path == known.path && self.id.size() == known.id.size(),
+        }
+    }
+
+    /// The file below a loop device, with its path.
+    pub(crate) fn backing(&self) -> Option<(&Path, HostFile)> {
+        let backing = self.id.backing()?;
+        Some((&backing.path, HostFile::of_backing(backing)))
     }
 }
 

@@ -72,15 +72,16 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
     }
     // A start locks its VM first, and the disk then.
     let vms = facts(home, name.to_owned(), &users(home)?)?.vms;
-    let _vms = vms.iter().map(|vm| lock_user(home, vm)).collect::<Result<Vec<Lock>>>()?;
+    let locks = vms.iter().map(|vm| lock_user(home, vm)).collect::<Result<Vec<Lock>>>()?;
     let _lock = Lock::take(&folder.join(LOCK), &format!("the disk {name}"))?;
     let disk = facts(home, name.to_owned(), &users(home)?)?;
     if let Some(vm) = disk.vms.iter().find(|&vm| !vms.contains(vm)) {
         let what = format!("the disk {name} is not removed: the VM {vm} got it meanwhile");
         return Err(Error::failed(what));
     }
-    for vm in &disk.vms {
-        let is_up = Vm::find(home, vm)?.map(|vm| vm.standing()).transpose()?.is_some_and(|is| is.is_up());
+    for (vm, lock) in vms.iter().zip(&locks).filter(|(vm, _)| disk.vms.contains(vm)) {
+        let standing = Vm::find(home, vm)?.map(|vm| vm.standing_locked(lock)).transpose()?;
+        let is_up = standing.is_some_and(|is| is.is_up());
         if is_up || !force {
             let (state, hint) = match is_up {
                 true => ("running", format!("'coracle stop {vm}' ends it")),

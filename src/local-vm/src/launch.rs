@@ -14,8 +14,10 @@
 
 use super::client::Client;
 use super::path::file_at;
-use super::place::Home;
+use super::place::{Home, gone};
+use super::whole_file::sync_names;
 use crate::error::{Error, ErrorKind, Result};
+use api::launcher::State;
 use launcher_client::process;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -80,8 +82,28 @@ pub fn client(home: &Home, name: &str) -> Result<Client> {
     }
 }
 
-/// A client of the VM's launcher, which is started if none answers. The caller holds the VM's lock.
+/// Purpose of a launcher that is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// It takes over the VM of the launcher before it.
+    TakeOver,
+    /// It gets a new request of its caller, and starts nothing by itself.
+    NewStart,
+}
+
+/// A client of the VM's launcher. If none answers, one is started, which takes over the VM of the launcher before it, and starts
+/// none. The caller holds the VM's lock.
 pub fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
+    start_for(Purpose::TakeOver, program, home, name)
+}
+
+/// A client of the VM's launcher for a caller that gives it a new request. If none answers, one is started. It knows nothing of an
+/// earlier request: after a launcher that was killed it would start that one by itself. The caller holds the VM's lock.
+pub(crate) fn start_anew(program: &Path, home: &Home, name: &str) -> Result<Client> {
+    start_for(Purpose::NewStart, program, home, name)
+}
+
+fn start_for(purpose: Purpose, program: &Path, home: &Home, name: &str) -> Result<Client> {
     let client = client(home, name)?;
     if client.is_there() {
         return Ok(client);
@@ -99,6 +121,8 @@ pub fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     }
     let log = log(home, name);
     let words = take_log(&log)?;
+    // No other launcher of this VM runs: its log is locked here.
+    check_kept(purpose, home, name)?;
     let again = words.try_clone().map_err(|e| Error::io(format!("cannot use {}", log.display()), e))?;
     let mut command = Command::new(program);
     command.arg("run").arg("--root").arg(&root).arg("--socket").arg(socket);
@@ -113,6 +137,40 @@ pub fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     std::mem::forget(child.stdin.take());
     wait(child, &client, &log)?;
     Ok(client)
+}
+
+/// Removes the request of an earlier launcher unless its VM runs or has ended: a new launcher would start that one by itself.
+fn check_kept(purpose: Purpose, home: &Home, name: &str) -> Result<()> {
+    let root = root(home, name);
+    match (purpose, qemu(home, name)?) {
+        (Purpose::TakeOver, Some(_)) => Ok(()),
+        (Purpose::NewStart, Some((pid, file))) => {
+            let what = format!("{name} is not started: the QEMU of its earlier run (process {pid}) runs");
+            Err(Error::failed(what).with_hint(format!(
+                "'coracle stop {name}' ends it; if that process is not the QEMU of {name}, remove {}",
+                file.display()
+            )))
+        }
+        (Purpose::TakeOver, None) if has_ended(&root) => Ok(()),
+        (_, None) => retire(&root),
+    }
+}
+
+/// True if the last state that a launcher saved is the end of its VM.
+fn has_ended(root: &Path) -> bool {
+    let state = std::fs::read(root.join("state.json")).ok();
+    let state = state.and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok());
+    state.is_some_and(|state| state.life.is_final())
+}
+
+/// Removes, durably, the request and the state that a launcher has kept.
+fn retire(root: &Path) -> Result<()> {
+    // The request first: without it a launcher starts nothing, whatever the state is.
+    for file in ["vm.json", "state.json"].map(|file| root.join(file)) {
+        gone(std::fs::remove_file(&file))
+            .map_err(|e| Error::io(format!("cannot remove {}", file.display()), e))?;
+    }
+    sync_names(root)
 }
 
 /// Detaches the process from the terminal, so that neither keys nor a hangup reach it.
@@ -280,6 +338,7 @@ fn is_full(log: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::launcher::Life;
     use io::{Read as _, Write as _};
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
@@ -353,6 +412,48 @@ mod tests {
         assert_eq!(client(&other, "web").unwrap().socket(), other.socket("web").unwrap());
         let _now = UnixListener::bind(&new).unwrap();
         assert_eq!(client(&own, "web").unwrap().socket(), new, "a new launcher listens");
+    }
+
+    /// It started the VM that it found, on the disk of an earlier `run`, before it was given the new one.
+    #[test]
+    fn a_launcher_that_gets_a_new_request_finds_none_of_an_earlier_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path());
+        let found = folder.path().join("found");
+        let program = program(folder.path(), &format!("ls \"$3\" > {}; exit 3", found.display()));
+        let root = root(&home, "m");
+        let seen = |start: fn(&Path, &Home, &str) -> Result<Client>, state: &str| {
+            home.make(&root).unwrap();
+            for (file, text) in [("vm.json", "{}"), ("state.json", state), ("nvram", "")] {
+                std::fs::write(root.join(file), text).unwrap();
+            }
+            start(&program, &home, "m").unwrap_err();
+            std::fs::read_to_string(&found).unwrap()
+        };
+        let state = |life| serde_json::to_string(&State { life, ..State::default() }).unwrap();
+        let all = "nvram\nstate.json\nvm.json\n";
+        assert_eq!(seen(start, &state(Life::Succeeded)), all, "the VM has ended");
+        for state in [state(Life::Succeeded), state(Life::Preparing), String::new()] {
+            assert_eq!(seen(start_anew, &state), "nvram\n", "{state}");
+        }
+        for state in [state(Life::Preparing), state(Life::Running), String::new()] {
+            assert_eq!(seen(start, &state), "nvram\n", "nothing runs: {state}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_started_beside_a_qemu_of_an_earlier_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path());
+        let program = program(folder.path(), "exit 3");
+        let root = root(&home, "m");
+        home.make(&root.join("run/qemu")).unwrap();
+        std::fs::write(root.join("vm.json"), "{}").unwrap();
+        let qemu = crate::record::Qemu::start(folder.path());
+        std::fs::write(root.join("run/qemu/m.pid"), qemu.id().to_string()).unwrap();
+        let e = start_anew(&program, &home, "m").unwrap_err().to_string();
+        assert!(e.contains(&format!("earlier run (process {}) runs", qemu.id())), "{e}");
+        assert!(root.join("vm.json").exists(), "a launcher can take it over");
     }
 
     #[test]

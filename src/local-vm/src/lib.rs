@@ -22,6 +22,8 @@ pub mod client;
 pub mod confined;
 pub mod disks;
 mod error;
+#[cfg(test)]
+mod fake_launcher;
 pub mod forwarding;
 pub mod from_image;
 pub mod host_disks;

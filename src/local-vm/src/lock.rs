@@ -97,6 +97,13 @@ impl Lock {
     }
 }
 
+/// True if a process has the file locked, this one or another. A file that cannot be opened is not locked. The file itself is locked
+/// for a moment.
+pub(crate) fn is_locked(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
 fn cannot_lock(path: &Path, e: std::io::Error) -> Error {
     Error::io(format!("cannot lock {}", path.display()), e)
 }

@@ -41,6 +41,9 @@ const HASH: usize = 12;
 /// Timeout for a sweep of removed VMs, which may hold a lock for a moment.
 const SWEPT_WITHIN: Duration = Duration::from_secs(2);
 
+/// Timeout for a process that looks whether a VM is locked.
+const LOOKED_AT_WITHIN: Duration = Duration::from_millis(100);
+
 /// Base folders of all state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
@@ -261,7 +264,7 @@ impl Home {
 
     /// Locks a VM: no other process changes its files until the lock is dropped.
     pub fn lock_vm(&self, name: &str) -> Result<Lock> {
-        self.lock_within(name, Duration::ZERO)
+        self.lock_within(name, LOOKED_AT_WITHIN)
     }
 
     /// Locks a VM that is to be created, and waits if a sweep holds the lock for a moment.

@@ -4,8 +4,12 @@
 //!  vms/NAME/vm.json     the raw disks of a VM; a volume without a source yet is a file that the launcher makes, a raw one
 //!      │ keep: before the record is removed, or replaced by that of the next start
 //!      ▼
-//!  raw-disks.json       those of VMs that are gone, and those that the user named (`--raw`)
+//!  raw-disks.json       those of VMs that are gone, and those that the user named (`--raw`); block devices; qcow2 images
 //! ```
+//!
+//! A block device is always a raw disk. It is known by its identity (`storage::DeviceId`), as its path may lead to another one, and
+//! the file below a loop device is a raw disk as well. The qcow2 images are listed for one question alone: may a file
+//! `NAME.partial` be removed as the rest of an interrupted run ([`storage::protected`])?
 //!
 //! A disk that its guest only reads (a CD-ROM, `readonly`) is none of them. Earlier versions noted files of CD-ROMs, so an entry
 //! says that its guest could write (`is_writable`): without that, an ISO image stays one.
@@ -17,7 +21,7 @@
 //! that is killed at any point leaves every raw disk in one of the two files.
 
 use crate::error::{Error, Result};
-use crate::host_file::{HostDisks, HostFile, paths, unclear};
+use crate::host_file::{HostDevice, HostDevices, HostDisks, HostFile, paths, unclear};
 use crate::path::file_at;
 use crate::place::{Home, Lock};
 use crate::whole_file::write_whole;
@@ -27,6 +31,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use storage::FileId;
+use storage::protected::ProtectedFile;
 
 /// Version of the file's schema.
 const SCHEMA: &str = "coracle.raw-disks/v1";
@@ -38,6 +43,28 @@ const MANY: usize = 1000;
 struct RawDisks {
     schema: String,
     disks: Vec<RawDisk>,
+    /// Block devices that guests could write to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    devices: Vec<HostDevice>,
+    /// Disks that were no raw ones: no unfinished file of another program's run, whatever their names are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    images: Vec<RawDisk>,
+}
+
+/// The parts of a VM's record that tell its disks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordedDisks<'a> {
+    pub(crate) sync: &'a Sync,
+    pub(crate) host_disks: &'a HostDisks,
+    pub(crate) devices: &'a HostDevices,
+}
+
+/// Disks of a record, for the time after it.
+#[derive(Debug, Default)]
+pub(crate) struct DisksOfVm {
+    pub(crate) raw: Vec<RawDisk>,
+    pub(crate) devices: Vec<HostDevice>,
+    pub(crate) images: Vec<RawDisk>,
 }
 
 /// A raw disk as it was at the last start of its VM.
@@ -64,30 +91,80 @@ pub(crate) enum Relation {
     Same,
 }
 
-/// Keeps the raw disks of a record that is about to be removed or replaced.
-pub(crate) fn keep(home: &Home, sync: &Sync, host_disks: &HostDisks) -> Result<()> {
-    add(home, of_record(sync, host_disks)?)
+/// Keeps the disks of a record that is about to be removed or replaced.
+pub(crate) fn keep(home: &Home, record: RecordedDisks<'_>) -> Result<()> {
+    let images = record.host_disks.iter().filter(|(_, disk)| disk.raw_file().is_none());
+    let on_host: BTreeMap<&str, PathBuf> = paths(&record.sync.vmi).collect();
+    let images = images.filter_map(|(volume, disk)| {
+        Some(RawDisk::recorded(on_host.get(volume.as_str())?.clone(), disk.file.clone()))
+    });
+    add(
+        home,
+        DisksOfVm { raw: of_record(record)?, devices: devices_of_record(record)?, images: images.collect() },
+    )
 }
 
-/// Adds raw disks to those that are kept.
-pub(crate) fn add(home: &Home, mut disks: Vec<RawDisk>) -> Result<()> {
-    if disks.is_empty() {
+/// Adds disks to those that are kept.
+pub(crate) fn add(home: &Home, mut new: DisksOfVm) -> Result<()> {
+    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() {
         return Ok(());
     }
     let path = home.raw_disks();
     home.make(path.parent().unwrap_or(Path::new("/")))?;
     let _lock = Lock::wait(&path.with_extension("lock"))?;
     let mut kept = RawDisks::read(home)?;
-    disks.retain(|new| !kept.disks.iter().any(|old| old.file == new.file && old.stands_for(new)));
-    if disks.is_empty() {
+    new.raw.retain(|new| !kept.disks.iter().any(|old| old.file == new.file && old.stands_for(new)));
+    new.devices.retain(|new| !kept.devices.contains(new));
+    new.images.retain(|new| !kept.images.contains(new));
+    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() {
         return Ok(());
     }
-    kept.disks.retain(|old| !disks.iter().any(|new| new.file.is_unchanged(&old.file) && new.stands_for(old)));
-    kept.disks.extend(disks);
-    if kept.disks.len() > MANY {
-        kept.disks.retain(RawDisk::is_there);
+    kept.disks
+        .retain(|old| !new.raw.iter().any(|new| new.file.is_unchanged(&old.file) && new.stands_for(old)));
+    kept.disks.extend(new.raw);
+    kept.devices.retain(|old| !new.devices.iter().any(|new| new.path == old.path && new.id.may_be(&old.id)));
+    kept.devices.extend(new.devices);
+    kept.images
+        .retain(|old| !new.images.iter().any(|new| new.path == old.path && new.file.is_same(&old.file)));
+    kept.images.extend(new.images);
+    for disks in [&mut kept.disks, &mut kept.images] {
+        if disks.len() > MANY {
+            disks.retain(RawDisk::is_there);
+        }
+    }
+    if kept.devices.len() > MANY {
+        // A loop device is known by its file alone.
+        kept.devices.retain(|device| device.backing().is_none_or(|(file, _)| file.exists()));
     }
     kept.write(&path)
+}
+
+/// The block devices of a record that its guest may have written to: as they were at its start. Earlier versions recorded
+/// none; then those at their paths now.
+pub(crate) fn devices_of_record(record: RecordedDisks<'_>) -> Result<Vec<HostDevice>> {
+    let mut devices = vec![];
+    for (volume, source) in &record.sync.resolved.volumes {
+        if let Source::Block { path } = source
+            && !is_only_read(&record.sync.vmi, volume)
+        {
+            match record.devices.get(volume) {
+                Some(device) => devices.push(device.clone()),
+                None => devices.extend(HostDevice::find(path)?),
+            }
+        }
+    }
+    Ok(devices)
+}
+
+/// The block devices of VMs that are gone.
+pub(crate) fn kept_devices(home: &Home) -> Result<Vec<HostDevice>> {
+    RawDisks::read(home).map(|kept| kept.devices)
+}
+
+/// Files of VMs that are gone, in any format, to be kept.
+pub(crate) fn kept_files(home: &Home) -> Result<Vec<ProtectedFile>> {
+    let kept = RawDisks::read(home)?;
+    Ok(kept.disks.iter().chain(&kept.images).map(RawDisk::protected).collect())
 }
 
 /// The raw disks of VMs that are gone.
@@ -96,8 +173,9 @@ pub(crate) fn kept(home: &Home) -> Result<Vec<RawDisk>> {
 }
 
 /// The raw disks of a record that its guest may have written to. A hostDisk without a file in it may be the file that is at
-/// its path now; a disk of the pool is that file.
-pub(crate) fn of_record(sync: &Sync, host_disks: &HostDisks) -> Result<Vec<RawDisk>> {
+/// its path now; a disk of the pool is that file. A file below a loop device has what the guest wrote to the device.
+pub(crate) fn of_record(record: RecordedDisks<'_>) -> Result<Vec<RawDisk>> {
+    let RecordedDisks { sync, host_disks, .. } = record;
     let volumes = &sync.resolved.volumes;
     let on_host: BTreeMap<&str, PathBuf> = paths(&sync.vmi).collect();
     let mut disks = vec![];
@@ -123,6 +201,9 @@ pub(crate) fn of_record(sync: &Sync, host_disks: &HostDisks) -> Result<Vec<RawDi
         {
             disks.extend(HostFile::find(path)?.map(|file| RawDisk::recorded(path.clone(), file)));
         }
+    }
+    for device in devices_of_record(record)? {
+        disks.extend(device.backing().map(|(path, file)| RawDisk::recorded(path.to_owned(), file)));
     }
     Ok(disks)
 }
@@ -178,6 +259,11 @@ impl RawDisk {
         relation(self.file.is_surely(now), here, there)
     }
 
+    /// Its entry in a list of files to be kept.
+    fn protected(&self) -> ProtectedFile {
+        self.file.protected(&self.path)
+    }
+
     /// True if a guest could write to it.
     pub(crate) fn is_writable(&self) -> bool {
         self.is_writable
@@ -218,7 +304,12 @@ impl RawDisks {
         let path = home.raw_disks();
         let bytes = match std::fs::read(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return Ok(RawDisks { schema: SCHEMA.into(), disks: vec![] });
+                return Ok(RawDisks {
+                    schema: SCHEMA.into(),
+                    disks: vec![],
+                    devices: vec![],
+                    images: vec![],
+                });
             }
             other => other.map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?,
         };

@@ -7,11 +7,12 @@
 //! The launcher keeps the state that it needs to take over a running VM in a root folder of its own. The
 //! record is the part of `coracle run`.
 
-use super::client::Client;
-use super::host_file::HostDisks;
+use super::client::{Client, NextState};
+use super::host_file::{HostDevices, HostDisks};
 use super::launch;
+use super::lock::{self, LOCK};
 use super::place::{Home, Lock, gone};
-use super::raw_disks;
+use super::raw_disks::{self, RecordedDisks};
 use super::user_words::UserWords;
 use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,6 +22,9 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Time after which an end that did not count is judged again.
+const JUDGED_AGAIN: Duration = Duration::from_secs(1);
 
 /// Version of the file's schema.
 const SCHEMA: &str = "coracle.vm/v1";
@@ -43,6 +47,9 @@ pub struct Record {
     /// Files of the hostDisks as they were at the last start, with their formats.
     #[serde(default, skip_serializing_if = "HostDisks::is_empty")]
     pub host_disks: HostDisks,
+    /// Block devices of the VM as they were at the last start. Earlier versions recorded none.
+    #[serde(default, skip_serializing_if = "HostDevices::is_empty")]
+    pub devices: HostDevices,
 }
 
 impl Record {
@@ -57,7 +64,13 @@ impl Record {
             sync,
             launcher: launcher.to_owned(),
             host_disks: HostDisks::new(),
+            devices: HostDevices::new(),
         }
+    }
+
+    /// The parts that tell its disks.
+    pub(crate) fn disks(&self) -> RecordedDisks<'_> {
+        RecordedDisks { sync: &self.sync, host_disks: &self.host_disks, devices: &self.devices }
     }
 
     /// Writes the record to disk, whole or not at all.
@@ -189,12 +202,33 @@ impl Vm {
 
     /// State of the VM, from its launcher or from the last state that was saved.
     pub fn standing(&self) -> Result<Standing> {
-        let client = self.client()?;
-        match client.state() {
-            // The launcher has a request for a new run, and still reports the end of the run before.
-            Ok(state) if state.life.is_final() && state.generation < self.record.sync.generation => {
+        match self.reported()? {
+            // Another process has recorded a new run, and the launcher still reports the end of the run before.
+            Standing::Known(state)
+                if state.life.is_final()
+                    && state.generation < self.record.sync.generation
+                    && self.is_locked() =>
+            {
                 Ok(Standing::Known(State { life: Life::Preparing, ..state }))
             }
+            standing => Ok(standing),
+        }
+    }
+
+    /// The same for a process that has the lock of this VM: no other one starts it.
+    pub fn standing_locked(&self, _: &Lock) -> Result<Standing> {
+        self.reported()
+    }
+
+    /// True while a process has the lock of this VM, as a start does.
+    fn is_locked(&self) -> bool {
+        lock::is_locked(&self.home.vm(self.name()).join(LOCK))
+    }
+
+    /// The state that the launcher reports, or the last one that was saved.
+    fn reported(&self) -> Result<Standing> {
+        let client = self.client()?;
+        match client.state() {
             Ok(state) => Ok(Standing::Known(state)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Standing::Left(self.last_state()?)),
             // The launcher ended during the request.
@@ -228,6 +262,13 @@ impl Vm {
         state.message =
             state.message.map(|message| UserWords::find(&self.home, self.name()).translate(&message));
         if !state.life.is_final() && !process::runs_qemu(&state) {
+            // The launcher was killed between the start of QEMU and the next state. Without a guest yet it would go on with it.
+            if state.qemu_pid.is_none()
+                && let Some((pid, _)) = launch::qemu(&self.home, self.name())?
+            {
+                (state.qemu_pid, state.qemu_started) = (Some(pid), process::Process::of(pid).started());
+                return Ok(Some(state));
+            }
             (state.qemu_pid, state.qemu_started) = (None, None);
             state.life = Life::Failed;
             state.reason = Some("Lost".to_owned());
@@ -267,12 +308,15 @@ impl Vm {
     /// Waits until the VM has ended.
     pub fn wait_for_end(&self, client: &Client, patience: Option<Duration>) -> Result<State> {
         let generation = self.record.sync.generation;
-        self.wait_for(client, "end", patience, |state| {
-            (state.life.is_final() && state.generation >= generation) || state.life == Life::Empty
+        self.wait_for(client, "end", patience, |state| match state.life {
+            Life::Empty => true,
+            // The end of an earlier run counts unless another process starts the next one.
+            life => life.is_final() && (state.generation >= generation || !self.is_locked()),
         })
     }
 
-    /// Waits until a state of the VM fulfils `is`; `what` is the verb in the error of a timeout.
+    /// Waits until a state of the VM fulfils `is`; `what` is the verb in the error of a timeout. An end that stays is judged again
+    /// each second.
     pub fn wait_for(
         &self,
         client: &Client,
@@ -282,11 +326,11 @@ impl Vm {
     ) -> Result<State> {
         let since = Instant::now();
         let mut states = client.watch()?;
-        let mut last = None;
+        let mut last: Option<State> = None;
         loop {
             let left = patience.map(|patience| patience.saturating_sub(since.elapsed()));
             let late = || {
-                let life = last.map_or("not known", word);
+                let life = last.as_ref().map_or("not known", |state| word(state.life));
                 let seconds = patience.map_or(0, |patience| patience.as_secs());
                 let name = self.name();
                 Error::failed(format!("{name} did not {what} within {seconds} s; its state is: {life}"))
@@ -294,10 +338,19 @@ impl Vm {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(late());
             }
-            match states.next(left) {
-                Ok(Some(state)) if is(&state) => return Ok(state),
-                Ok(Some(state)) => last = Some(state.life),
-                Ok(None) => {
+            // What an end means changes when another process gives up its start.
+            let is_end = last.as_ref().is_some_and(|state| state.life.is_final());
+            let within =
+                if is_end { Some(left.map_or(JUDGED_AGAIN, |left| left.min(JUDGED_AGAIN))) } else { left };
+            match states.next_within(within) {
+                Ok(NextState::State(state)) if is(&state) => return Ok(*state),
+                Ok(NextState::State(state)) => last = Some(*state),
+                Ok(NextState::Silence) => {
+                    if let Some(state) = last.take_if(|state| is(state)) {
+                        return Ok(state);
+                    }
+                }
+                Ok(NextState::End) => {
                     let log = launch::log(&self.home, self.name());
                     let what = format!("the launcher of {} has ended{}", self.name(), launch::tail(&log));
                     return Err(Error::failed(what));
@@ -324,7 +377,7 @@ impl Vm {
         };
         // A record that cannot be read says nothing about disks.
         if let Ok(Some(vm)) = Vm::find(home, name) {
-            raw_disks::keep(home, &vm.record.sync, &vm.record.host_disks)?;
+            raw_disks::keep(home, vm.record.disks())?;
         }
         remove(&home.socket(name)?)?;
         // Another home may have a VM of this name, whose launcher listens there.
@@ -343,17 +396,25 @@ impl Vm {
 }
 
 #[cfg(test)]
+pub(crate) use tests::Qemu;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_launcher::FakeLauncher;
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
     use std::process::{Child, Command};
 
     /// A program with the name of QEMU that runs until it is ended.
-    struct Qemu(Child);
+    pub(crate) struct Qemu(Child);
 
     impl Qemu {
-        fn start(folder: &Path) -> Qemu {
+        pub(crate) fn id(&self) -> u32 {
+            self.0.id()
+        }
+
+        pub(crate) fn start(folder: &Path) -> Qemu {
             let program = folder.join("qemu-system-none");
             std::fs::copy("/bin/sleep", &program).unwrap();
             // Another test may fork while the copy is open for writing here.
@@ -396,23 +457,63 @@ mod tests {
         let qemu = Qemu::start(place.path());
         let state = State { life: Life::Succeeded, ..State::default() };
         for damaged in [&b""[..], b"{", b"[]"] {
-            let standing = left(&home, damaged, qemu.0.id()).standing().unwrap();
+            let standing = left(&home, damaged, qemu.id()).standing().unwrap();
             assert!(standing.is_up() && standing.is_unwatched(), "{standing:?}");
         }
         let whole = serde_json::to_vec(&state).unwrap();
-        assert!(!left(&home, &whole, qemu.0.id()).standing().unwrap().is_up());
-        let vm = left(&home, b"", qemu.0.id());
+        assert!(!left(&home, &whole, qemu.id()).standing().unwrap().is_up());
+        let vm = left(&home, b"", qemu.id());
         std::fs::remove_file(launch::root(&home, "vm").join("state.json")).unwrap();
         assert!(vm.standing().unwrap().is_up());
 
         let e = Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap_err().to_string();
-        assert!(e.contains(&format!("its QEMU (process {}) runs", qemu.0.id())), "{e}");
-        assert!(e.contains(&format!("kill {}", qemu.0.id())) && e.contains("n_vm.pid"), "{e}");
+        assert!(e.contains(&format!("its QEMU (process {}) runs", qemu.id())), "{e}");
+        assert!(e.contains(&format!("kill {}", qemu.id())) && e.contains("n_vm.pid"), "{e}");
         assert!(Vm::find(&home, "vm").unwrap().is_some());
         drop(qemu);
         assert_eq!(left(&home, b"", u32::MAX).standing().unwrap(), Standing::Left(None));
         Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
         assert!(!home.vm("vm").exists());
+    }
+
+    /// The launcher was killed between the start of QEMU and the next state: its successor goes on with that guest.
+    #[test]
+    fn a_vm_that_was_starting_is_up_while_its_qemu_runs() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        let qemu = Qemu::start(place.path());
+        let state = serde_json::to_vec(&State { life: Life::Preparing, ..State::default() }).unwrap();
+        let standing = left(&home, &state, qemu.id()).standing().unwrap();
+        assert!(standing.is_up() && standing.is_unwatched(), "{standing:?}");
+        drop(qemu);
+        let standing = left(&home, &state, u32::MAX).standing().unwrap();
+        assert!(!standing.is_up(), "{standing:?}");
+    }
+
+    /// `coracle start` was killed behind the record of its new run: the VM was "Starting" for ever.
+    #[test]
+    fn a_start_that_was_given_up_leaves_a_stopped_vm() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        let mut vm = left(&home, b"", u32::MAX);
+        vm.record.sync.generation = 2;
+        let _launcher = FakeLauncher::start(&home, Life::Succeeded, 1);
+        let client = FakeLauncher::client(&home);
+        assert_eq!(vm.standing().unwrap().word(), "Stopped");
+        assert_eq!(vm.wait_for_end(&client, None).unwrap().life, Life::Succeeded);
+
+        let lock = home.lock_vm("vm").unwrap();
+        assert_eq!(vm.standing().unwrap().word(), "Starting", "another process starts it");
+        assert_eq!(vm.standing_locked(&lock).unwrap().word(), "Stopped", "this process would know");
+        let patience = Some(Duration::from_millis(100));
+        let e = vm.wait_for_end(&client, patience).unwrap_err().to_string();
+        assert!(e.contains("did not end"), "{e}");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| vm.wait_for_end(&client, None));
+            std::thread::sleep(Duration::from_millis(100));
+            drop(lock);
+            assert_eq!(waits.join().unwrap().unwrap().life, Life::Succeeded);
+        });
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Starter<'_> {
             (self.options.images.notify)(&warning);
         }
         let lock = home.claim_vm(name)?;
-        let before = self.free(home, name)?;
+        let before = self.free(home, name, &lock)?;
         let known = before.is_some();
         let started = self.begin(home, name, checked, before);
         match started {
@@ -154,9 +154,9 @@ impl Starter<'_> {
 
     /// Frees the name: ends the launcher of an earlier VM that has stopped, and returns its record. A running
     /// VM is an error.
-    fn free(&self, home: &Home, name: &str) -> Result<Option<Record>> {
+    fn free(&self, home: &Home, name: &str, lock: &Lock) -> Result<Option<Record>> {
         let Some(vm) = Vm::find(home, name)? else { return Ok(None) };
-        check_stopped(&vm).map_err(|e| e.with_hint("--name starts another"))?;
+        check_stopped(&vm, lock).map_err(|e| e.with_hint("--name starts another"))?;
         launch::end(home, name)?;
         Ok(Some(vm.record))
     }
@@ -181,17 +181,18 @@ impl Starter<'_> {
         // A start that ends before leaves the word without an effect.
         self.options.raws.iter().try_for_each(|raw| host_disks::note_raw(home, raw))?;
         if let Some(before) = &before {
-            raw_disks::keep(home, &before.sync, &before.host_disks)?;
+            raw_disks::keep(home, before.disks())?;
         }
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi, generation, resolved };
         let mut record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
         record.host_disks = host_disks::recorded(&record, files);
+        record.devices = host_disks::devices(&record.sync)?;
         host_disks::check_unchanged(&record)?;
         record.save(home)?;
         note_for_conversions(home, &record);
         drop((claims, held));
-        let client = launch::start(self.launcher, home, name)?;
+        let client = launch::start_anew(self.launcher, home, name)?;
         host_disks::check_unchanged(&record)?;
         let given = host_disks::with_new_files(&record);
         let mut vm = Vm { home: home.clone(), record };
@@ -207,7 +208,7 @@ fn note_for_conversions(home: &Home, record: &Record) {
     let variable = |name: &str| std::env::var_os(name);
     match Home::from_env(variable("CORACLE_HOME").map(PathBuf::from), variable) {
         Ok(own) if own.vms() != home.vms() => {
-            if let Err(e) = raw_disks::keep(&own, &record.sync, &record.host_disks) {
+            if let Err(e) = raw_disks::keep(&own, record.disks()) {
                 tracing::warn!("the raw disks of {} are not noted for conversions: {e}", record.name);
             }
         }
@@ -216,8 +217,8 @@ fn note_for_conversions(home: &Home, record: &Record) {
 }
 
 /// Refuses a VM that runs, by the lock of which no other process starts it meanwhile.
-fn check_stopped(vm: &Vm) -> Result<()> {
-    let (name, standing) = (vm.name(), vm.standing()?);
+fn check_stopped(vm: &Vm, lock: &Lock) -> Result<()> {
+    let (name, standing) = (vm.name(), vm.standing_locked(lock)?);
     match standing.is_up() {
         true => Err(Error::failed(format!(
             "{name} runs already ({}); 'coracle console {name}' shows it, 'coracle stop {name}' ends it",
@@ -240,16 +241,16 @@ fn judge(path: &Path) -> Result<Format> {
 
 /// Starts a VM again that has ended, with the settings of its record.
 pub fn again(vm: &Vm, notify: Notify) -> Result<State> {
-    let _lock = vm.home.lock_vm(vm.name())?;
+    let lock = vm.home.lock_vm(vm.name())?;
     let mut vm = Vm::open(&vm.home, vm.name())?;
-    check_stopped(&vm)?;
+    check_stopped(&vm, &lock)?;
     // No disk is removed later on: a removal locks the VM, too.
     drop(kept_disks::hold(&vm, notify)?);
-    raw_disks::keep(&vm.home, &vm.record.sync, &vm.record.host_disks)?;
+    raw_disks::keep(&vm.home, vm.record.disks())?;
     host_disks::refresh(&vm.home, &mut vm.record, judge)?;
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
     vm.record.save(&vm.home)?;
-    let client = launch::start(&vm.record.launcher, &vm.home, vm.name())?;
+    let client = launch::start_anew(&vm.record.launcher, &vm.home, vm.name())?;
     host_disks::check_unchanged(&vm.record)?;
     let given = vm.record.sync.clone();
     tell(&mut vm, &client, &given)
@@ -283,20 +284,36 @@ fn tell(vm: &mut Vm, client: &Client, given: &Sync) -> Result<State> {
     recorded.map(|()| state)
 }
 
+/// Gives the VM to its launcher, and waits until that very request runs or has ended.
 fn wait_for_start(vm: &Vm, client: &Client, given: &Sync) -> Result<State> {
-    let before = client.state()?;
     match client.sync(given)? {
         Answer::Queued => {}
         // The launcher knows this VM, which has ended, and starts it on request alone.
         Answer::Ignored { .. } => drop(vm.ask(client, &Request::Start)?),
         Answer::Denied(denial) => return Err(Error::failed(format!("{}: {denial}", vm.name()))),
     }
-    // The first state may still be that of an earlier run.
-    let is_old = |state: &State| state.life.is_final() && state.since == before.since;
+    // The first state may still be the end of an earlier run.
+    let is_given = |state: &State| state.generation == given.generation;
+    let is_other = |state: &State| !is_given(state) && !state.life.is_final() && state.life != Life::Empty;
     let lacks_room = |state: &State| state.reason.as_deref() == Some(NO_SPACE);
-    let state = vm.wait_for(client, "start", Some(START), |state| {
-        (!matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)) || lacks_room(state)
+    let state = vm.wait_for(client, "start", Some(START), |state| match state.life {
+        _ if is_other(state) => true,
+        _ if !is_given(state) => false,
+        Life::Empty | Life::Preparing => lacks_room(state),
+        _ => true,
     })?;
+    if is_other(&state) {
+        // It may run from other disks than those that were checked.
+        vm.ask(client, &Request::Destroy)?;
+        vm.wait_for(client, "end", Some(START), |state| state.life.is_final())?;
+        let what = format!(
+            "{} could not start: its launcher ran request {} in place of {}, and that guest was ended",
+            vm.name(),
+            state.generation,
+            given.generation
+        );
+        return Err(Error::failed(what).with_hint("the same command again starts it"));
+    }
     if lacks_room(&state) {
         // The launcher would wait for free space; a user at a terminal gets an error, and can free some.
         vm.ask(client, &Request::Destroy)?;
@@ -354,4 +371,39 @@ pub fn free_name(home: &Home, wanted: &str) -> Result<String> {
         Some(e) => error.because(e),
         None => error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_launcher::FakeLauncher;
+    use api::launcher::Resolved;
+
+    /// The guest of an earlier request passed for the new one, with the disk of the earlier one.
+    #[test]
+    fn a_guest_of_another_request_is_ended_and_is_not_the_one_that_was_to_start() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        let sync = Sync { vmi: serde_json::json!({}), generation: 2, resolved: Resolved::default() };
+        let vm =
+            Vm { home: home.clone(), record: Record::new("vm", "x", false, sync, Path::new("/launcher")) };
+        let launcher = FakeLauncher::start(&home, Life::Running, 1);
+        let e = wait_for_start(&vm, &FakeLauncher::client(&home), &vm.record.sync).unwrap_err().to_string();
+        assert!(e.contains("its launcher ran request 1 in place of 2"), "{e}");
+        assert!(launcher.asked().last().unwrap().contains("destroy"), "{:?}", launcher.asked());
+        assert_eq!(launcher.state().life, Life::Failed);
+    }
+
+    #[test]
+    fn a_guest_of_the_request_is_the_one_that_was_to_start() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        let sync = Sync { vmi: serde_json::json!({}), generation: 2, resolved: Resolved::default() };
+        let vm =
+            Vm { home: home.clone(), record: Record::new("vm", "x", false, sync, Path::new("/launcher")) };
+        let launcher = FakeLauncher::start(&home, Life::Running, 2);
+        let state = wait_for_start(&vm, &FakeLauncher::client(&home), &vm.record.sync).unwrap();
+        assert_eq!((state.life, state.generation), (Life::Running, 2));
+        assert_eq!(launcher.state().life, Life::Running);
+    }
 }

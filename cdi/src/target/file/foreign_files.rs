@@ -11,7 +11,10 @@ use crate::target::sim::SimFolder;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Mutex;
 use std::time::Duration;
+use storage::LastingFileId;
+use storage::protected::ProtectedFile;
 
 /// Puts another program's file under a name.
 fn theirs(path: &Path) {
@@ -47,6 +50,39 @@ fn a_planted_partial_is_replaced_and_never_becomes_the_disk() {
         assert_eq!(meta.mode() & 0o022, 0, "{:o}", meta.mode());
         fs::remove_file(&path).unwrap();
     }
+}
+
+static DISKS: Mutex<Vec<ProtectedFile>> = Mutex::new(vec![]);
+
+/// The disk of a stopped VM was removed, and the run ended well. This is the only test of this program that names such files.
+#[test]
+fn the_disk_of_a_vm_is_neither_removed_nor_gone_on_with_whatever_its_name_is() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let partial = folder.path().join("disk.img.partial");
+    fs::write(&partial, "of a guest").unwrap();
+    set_mode(&partial, 0o600);
+    let id = LastingFileId::of(File::open(&partial).unwrap()).unwrap();
+    DISKS.lock().unwrap().push(ProtectedFile { id, at: None });
+    storage::protected::provide(|| Ok(DISKS.lock().unwrap().clone()));
+    let refused = |result: Option<Error>| {
+        let e = result.unwrap().to_string();
+        assert!(e.contains("disk.img.partial is the disk of a VM: rename it to keep it"), "{e}");
+        assert_eq!(fs::read(&partial).unwrap(), b"of a guest");
+    };
+    for mode in [Mode::Auto, Mode::Always, Mode::Never] {
+        refused(Claim::take(&path, mode).err());
+    }
+    refused(FileTarget::create(&path, sized(4096)).err());
+    refused(discard(&path, None).err());
+    // Not even one that others could write to, which is replaced otherwise.
+    set_mode(&partial, 0o666);
+    refused(Claim::take(&path, Mode::Auto).err());
+    fs::rename(&partial, folder.path().join("disk.img.partial.journal")).unwrap();
+    let e = FileTarget::create(&path, sized(4096)).err().unwrap();
+    assert!(std::error::Error::source(&e).unwrap().to_string().contains("is the disk of a VM"), "{e}");
+    fs::rename(folder.path().join("disk.img.partial.journal"), folder.path().join("kept")).unwrap();
+    finish(FileTarget::create(&path, sized(4096)).unwrap());
 }
 
 #[test]
