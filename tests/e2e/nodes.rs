@@ -4,6 +4,7 @@
 mod disk_pressure;
 mod external;
 mod migration;
+mod migration_kills;
 
 use crate::{volumes, with_spec};
 use std::process::Stdio;

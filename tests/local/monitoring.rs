@@ -155,3 +155,24 @@ fn an_alert_names_what_it_is_about() {
     ];
     alerts(&series, "30m", &wanted, &["KubeVirtNoAvailableNodesToRunVMs", "VirtualMachineStuckOnNode"]);
 }
+
+#[test]
+fn a_vmi_that_migrates_twelve_times_a_day_is_told_of_and_one_that_does_so_less_often_is_not() {
+    let of = |vmi: &str, number: usize, pod: &str| {
+        let labels = format!("namespace=\"n\",vmi=\"{vmi}\",vmim=\"move-{number}\",pod=\"{pod}\"");
+        format!("kubevirt_vmi_migration_succeeded{{{labels}}}")
+    };
+    let mut series = Vec::new();
+    for (vmi, count) in [("busy", 12), ("calm", 11)] {
+        // Five objects of a VMI are kept, so that the first series end.
+        let values = |number| if number + 5 < count { "1x10" } else { "1x60" };
+        series.extend((0..count).map(|number| (of(vmi, number, "a"), values(number))));
+        // Another virt-controller tells of the last one, too.
+        series.push((of(vmi, count - 1, "b"), "1x60"));
+    }
+    let series: Vec<(&str, &str)> =
+        series.iter().map(|(series, values)| (series.as_str(), *values)).collect();
+    let summary = "VMI busy in namespace n has migrated 12 times in 24 hours.";
+    let labels = json!({"labels": {"namespace": "n", "vmi": "busy"}, "summary": summary});
+    alerts(&series, "60m", &[("KubeVirtVMIExcessiveMigrations", labels)], &[]);
+}

@@ -2,6 +2,9 @@
 //! them by it, and the admission policies of the installation restrict virt-controller to it.
 
 pub use api::launcher::USER;
+use api::launcher::release_socket;
+use std::path::Path;
+use std::time::Duration;
 
 /// Capabilities of a launcher pod's containers; all others are dropped.
 pub const CAPABILITIES: [&str; 1] = ["NET_BIND_SERVICE"];
@@ -26,6 +29,9 @@ pub const KERNEL: &str = "/var/run/kubevirt-kernel-boot";
 /// Name of the kernel image among the images that are passed to the launcher.
 pub const HELD_KERNEL: &str = "kernel-boot";
 
+/// Time for the source of a migration to connect to the ports of the target, after which they are closed.
+pub const SOURCE_CONNECTS: Duration = Duration::from_secs(300);
+
 /// Paths of the sockets of a migration in its two launcher pods. QEMU uses the same path at both ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationSocketPaths {
@@ -35,6 +41,8 @@ pub struct MigrationSocketPaths {
     pub memory: String,
     /// The bytes of copied disks.
     pub disks: String,
+    /// The source's word that the guest may go on.
+    pub release: String,
 }
 
 impl MigrationSocketPaths {
@@ -42,7 +50,9 @@ impl MigrationSocketPaths {
     pub fn beside(launcher_socket: &str, migration: &str) -> MigrationSocketPaths {
         let folder = launcher_socket.rsplit_once('/').map_or("", |(folder, _)| folder);
         let path = |end: &str| format!("{folder}/migration-{migration}-{end}");
-        MigrationSocketPaths { libvirt: path("libvirt"), memory: path("memory"), disks: path("disks") }
+        let libvirt = path("libvirt");
+        let release = release_socket(Path::new(&libvirt)).display().to_string();
+        MigrationSocketPaths { libvirt, memory: path("memory"), disks: path("disks"), release }
     }
 }
 

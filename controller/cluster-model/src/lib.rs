@@ -14,6 +14,7 @@
 //!  versions    version of an installed object                    components     customizable fields of a program
 //!  accounts    user of each program at the API server               subresources subresources of VMs and VMIs
 //!  members     objects that a pool or a replica set counts
+//!  claim_moves PVCs whose disks a live migration copies into new PVCs
 //!  metrics     the names, labels and types of all metrics
 //! ```
 //!
@@ -29,6 +30,7 @@
 
 pub mod accounts;
 pub mod answer;
+pub mod claim_moves;
 pub mod claimed;
 pub mod clones;
 pub mod components;

@@ -59,6 +59,8 @@ pub enum Question {
     NewMigration,
     /// Validity of a change of a VirtualMachineInstanceMigration.
     ChangedMigration,
+    /// Validity of a MigrationPolicy.
+    MigrationPolicy,
     /// Validity of a VirtualMachineInstanceReplicaSet.
     ReplicaSet,
     /// Validity of a VirtualMachineInstancePreset.
@@ -129,6 +131,8 @@ const VMS: &str = "virtualmachines";
 const VMIS: &str = "virtualmachineinstances";
 const MIGRATIONS: &str = "virtualmachineinstancemigrations";
 const SETS: &str = "virtualmachineinstancereplicasets";
+/// API group of migration policies.
+const POLICIES: &str = api::migration_policy::GROUP;
 /// API group of pools.
 const POOLS: &str = api::pool::GROUP;
 const INSTALLATIONS: &str = "kubevirts";
@@ -239,6 +243,19 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &[MIGRATIONS],
         operations: UPDATE,
         unless: &[SkipCondition::Controller, SkipCondition::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::MigrationPolicy,
+        name: "migration-policy-validator.kubevirt.io",
+        path: "/migration-policy-validate-create",
+        mutates: false,
+        writes: false,
+        group: POLICIES,
+        resources: &["migrationpolicies"],
+        operations: BOTH,
+        unless: &[SkipCondition::Leaving],
         strict: true,
         counts: false,
     },

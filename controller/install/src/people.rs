@@ -10,7 +10,7 @@
 
 use api::cdi::{self, UPLOAD_GROUP};
 use api::crd::{CustomResource, KINDS};
-use api::{instancetype, pool};
+use api::{instancetype, migration_policy, pool};
 use cluster_model::objects::{AUTHORITY, Kind};
 use cluster_model::subresources::{Action, GROUP, Method, SUBRESOURCES, Subresource};
 use serde_json::{Value, json};
@@ -32,10 +32,11 @@ const ABSENT: &[(&str, &[&str], Absent)] = &[
     ("export.kubevirt.io", &["virtualmachineexports"], Absent::Edited),
     ("clone.kubevirt.io", &["virtualmachineclones"], Absent::Edited),
     ("plugin.kubevirt.io", &["plugins"], Absent::Administered),
-    ("migrations.kubevirt.io", &["migrationpolicies"], Absent::Read),
 ];
 /// Objects that the role `migrate` writes, and the other roles only read.
 const MIGRATIONS: &str = Kind::VirtualMachineInstanceMigration.plural();
+/// Objects that all roles only read.
+const POLICIES: &str = Kind::MigrationPolicy.plural();
 
 /// Rights of a namespace's users on the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,6 @@ enum Absent {
     Edited,
     /// Administrators write them, and editors do not see them.
     Administered,
-    /// Users only read them.
-    Read,
 }
 
 /// The group of all authenticated users. Until 2024, upstream gave its rights to unauthenticated users too.
@@ -97,12 +96,13 @@ fn rules(verbs: &[&str]) -> Vec<Value> {
     rules.push(sizes(verbs, |_| true));
     for (group, names, which) in ABSENT {
         let verbs = match which {
-            Absent::Read => READ,
             Absent::Administered if verbs == EDIT => continue,
             Absent::Edited | Absent::Administered => verbs,
         };
         rules.push(json!({"apiGroups": [group], "resources": names, "verbs": verbs}));
     }
+    // Settings of the cluster for its administrator to write: they bound the network traffic of all namespaces.
+    rules.push(json!({"apiGroups": [migration_policy::GROUP], "resources": [POLICIES], "verbs": READ}));
     rules
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | virt-api | 8443 | the API server, for webhooks and subresources | outside of the pods' network, so anywhere |
 //! | virt-handler | 8443 | virt-api, for subresources of VMIs | the pods of virt-api |
-//! | virt-handler | three free ports for each live migration | the source's virt-handler | the pods of virt-handler |
+//! | virt-handler | four free ports for each live migration | the source's virt-handler | the pods of virt-handler |
 //! | cdi-uploadproxy | 8443 | clients that upload a disk, with a token | anywhere: pods, an Ingress, a `kubectl port-forward` |
 //! | all | 8443 | the kubelet, for its probes | its own node, which policies do not restrict |
 //! | all | 8443 | Prometheus, which also needs RBAC rights | namespaces with the label [`SCRAPES`] |

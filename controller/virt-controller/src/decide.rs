@@ -82,7 +82,8 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         | Kind::EndpointSlice
         | Kind::TokenReview
         | Kind::SubjectAccessReview
-        | Kind::UploadTokenRequest => Plan::default(),
+        | Kind::UploadTokenRequest
+        | Kind::MigrationPolicy => Plan::default(),
     }
 }
 

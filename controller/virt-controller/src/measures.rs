@@ -8,11 +8,13 @@ mod cdi;
 mod exports;
 mod interfaces;
 mod label_values;
+mod migrations;
 #[cfg(test)]
 mod tests;
 mod vmis;
 mod vms;
 
+use api::migration::VirtualMachineInstanceMigration;
 use api::vmi::{Phase, VirtualMachineInstance};
 use cluster_client::metrics::{ANSWERS, Histograms, Page};
 use cluster_model::metrics::cut;
@@ -29,17 +31,19 @@ pub(crate) struct Times {
     between: Histograms,
     from_creation: Histograms,
     from_deletion: Histograms,
+    migrations: Histograms,
     waits: Histograms,
     plans: Histograms,
 }
 
 impl Default for Times {
     fn default() -> Self {
-        let [between, from_creation, from_deletion] = Default::default();
+        let [between, from_creation, from_deletion, migrations] = Default::default();
         Times {
             between,
             from_creation,
             from_deletion,
+            migrations,
             waits: Histograms::new(ANSWERS),
             plans: Histograms::new(ANSWERS),
         }
@@ -98,6 +102,29 @@ impl Times {
         }
         if let Some(took) = took(seconds(now.metadata.deletion_timestamp.as_deref())) {
             self.from_deletion.took(vec![phase()], took);
+        }
+    }
+
+    /// A migration was so, and is so now. It may have gone through several phases at once.
+    pub(crate) fn record_migration(
+        &mut self,
+        before: &VirtualMachineInstanceMigration,
+        now: &VirtualMachineInstanceMigration,
+    ) {
+        if before.metadata.uid != now.metadata.uid {
+            return;
+        }
+        let Some(created) = seconds(now.metadata.creation_timestamp.as_deref()) else { return };
+        let count = |object: &VirtualMachineInstanceMigration| {
+            object.status.as_ref().map_or(0, |status| status.phase_transition_timestamps.len())
+        };
+        let steps = now.status.iter().flat_map(|status| &status.phase_transition_timestamps);
+        for step in steps.skip(count(before)) {
+            let (phase, end) = (step.phase.as_ref(), seconds(step.phase_transition_timestamp.as_deref()));
+            if let (Some(phase), Some(end)) = (phase, end) {
+                let phase = vec![("phase", migrations::phase(phase).to_owned())];
+                self.migrations.took(phase, (end - created).max(0.0));
+            }
         }
     }
 }
@@ -163,12 +190,15 @@ fn page(snapshot: &Snapshot, words: &mut LabelValues) -> String {
     words.begin_page(world);
     vms::write(&mut page, world, words, now);
     vmis::write(&mut page, world, words, now);
+    migrations::write(&mut page, world);
     nodes(&mut page, world);
     cdi::write(&mut page, world);
     exports::write(&mut page, world);
     page.histogram("kubevirt_vmi_phase_transition_time_seconds", &times.between);
     page.histogram("kubevirt_vmi_phase_transition_time_from_creation_seconds", &times.from_creation);
     page.histogram("kubevirt_vmi_phase_transition_time_from_deletion_seconds", &times.from_deletion);
+    let name = "kubevirt_vmi_migration_phase_transition_time_from_creation_seconds";
+    page.histogram(name, &times.migrations);
     let name = [("name", "virt-controller")];
     page.family("kubevirt_workqueue_depth").sample(&name, work.waiting as f64);
     page.family("kubevirt_workqueue_adds_total").sample(&name, work.decided as f64);

@@ -297,10 +297,17 @@ impl ControlLoop {
             Kind::VirtualMachineInstance => world.vmis.get(&key.namespace, &key.name).cloned(),
             _ => None,
         };
-        let before = vmi(&self.world);
+        let migration = |world: &World| match key.kind {
+            Kind::VirtualMachineInstanceMigration => world.migrations.get(&key.namespace, &key.name).cloned(),
+            _ => None,
+        };
+        let before = (vmi(&self.world), migration(&self.world));
         if self.world.put(key.kind, object, now) {
-            if let (Some(before), Some(after)) = (before, vmi(&self.world)) {
+            if let (Some(before), Some(after)) = (before.0, vmi(&self.world)) {
                 self.times.record_transition(&before, &after);
+            }
+            if let (Some(before), Some(after)) = (before.1, migration(&self.world)) {
+                self.times.record_migration(&before, &after);
             }
             self.touch(key);
         }

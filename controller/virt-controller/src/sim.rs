@@ -207,8 +207,12 @@ impl Sim {
         }
     }
 
+    #[track_caller]
     pub(crate) fn get(&self, key: &Key) -> &Value {
-        self.objects.get(key).unwrap_or_else(|| panic!("{key} is not there"))
+        match self.objects.get(key) {
+            Some(object) => object,
+            None => panic!("{key} is not there"),
+        }
     }
 
     pub(crate) fn uid(&self, key: &Key) -> String {
@@ -224,6 +228,7 @@ impl Sim {
         self.objects.keys().filter(|key| key.kind == kind).cloned().collect()
     }
 
+    #[track_caller]
     pub(crate) fn change(&mut self, key: &Key, change: Value) {
         let mut object = self.get(key).clone();
         merge(&mut object, &change);
@@ -291,9 +296,10 @@ impl Sim {
     // ── The controller of stories ───────────────────────────────────────────────────────────────────────────────
 
     pub(crate) fn apply(&mut self, plan: Plan) {
+        let shown = plan.clone();
         if let Some((_, error)) = door::carry_out(self, plan).failed {
             // A story may spoil the picture of what is not there; nothing else may go wrong.
-            assert!(error.to_string().ends_with("the cache was outdated"), "{error}");
+            assert!(error.to_string().ends_with("the cache was outdated"), "{error}: {shown:?}");
         }
     }
 
@@ -390,6 +396,7 @@ impl Sim {
     }
 
     /// virt-handler: the phase is another.
+    #[track_caller]
     pub(crate) fn agent_says(&mut self, vmi: &Key, phase: &str) {
         let mut times =
             self.get(vmi)["status"]["phaseTransitionTimestamps"].as_array().cloned().unwrap_or_default();

@@ -68,6 +68,9 @@ pub(crate) fn state(mut state: State) -> State {
     while state.targets.len() > DISKS {
         state.targets.pop_last();
     }
+    while state.sizes.len() > DISKS {
+        state.sizes.pop_last();
+    }
     while state.links.len() > LINKS {
         state.links.pop_last();
     }

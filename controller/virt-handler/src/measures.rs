@@ -6,6 +6,7 @@
 //!                                                             └─► filesystems ─┘   (of the guest agent)
 //!     └─ when they last asked the guest agent ──────────► load ──► the page
 //!     └─ what they heard of panics ─────────────────────► panics ─► the page
+//!     └─ progress and connections of migrations ────► migrations ─► the page
 //!  the kernel, the kubelet ── what pods have of the node ► host ──► the page
 //!  node-info ── machine types that are deprecated ────────────────► the page
 //! ```
@@ -16,11 +17,13 @@
 //! interfaces, [`VCPUS`] vCPUs, and as many file system names as `filesystems` permits.
 
 mod host;
+mod migrations;
 mod panics;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use host::Host;
+pub(crate) use migrations::{observe_migration, observe_streams};
 pub(crate) use panics::count_panic;
 
 use super::bounds;
@@ -31,6 +34,7 @@ use api::launcher::{DiskStats, GuestLoad, InterfaceStats, MemoryStats, Stats, Vc
 use cluster_client::metrics::Page;
 use cluster_model::metrics::cut;
 use host::{Gpu, PreviousSample};
+use migrations::MigrationSample;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -102,11 +106,18 @@ fn bounded(mut stats: Stats) -> Stats {
 /// Metrics page of a node's virt-handler.
 pub(crate) async fn page(node: &str, launchers: &Launchers, host: &Host) -> String {
     let (used, had) = tokio::join!(ask(launchers), host.read_usage(launchers.all()));
-    let paused = launchers.all().iter().filter(|entry| entry.is_paused_for_disk()).count();
-    page_of(node, &used, &had, paused)
+    let listed = launchers.all();
+    let paused = listed.iter().filter(|entry| entry.is_paused_for_disk()).count();
+    page_of(node, &used, &had, paused, &migrations::samples(&listed))
 }
 
-fn page_of(node: &str, all: &[Used], had: &PreviousSample, paused: usize) -> String {
+fn page_of(
+    node: &str,
+    all: &[Used],
+    had: &PreviousSample,
+    paused: usize,
+    migrations: &[MigrationSample],
+) -> String {
     let mut page = Page::default();
     let version = env!("CARGO_PKG_VERSION");
     page.family("kubevirt_info").sample(&[("kubeversion", version)], 1.0);
@@ -183,6 +194,7 @@ fn page_of(node: &str, all: &[Used], had: &PreviousSample, paused: usize) -> Str
     }
     filesystems(&mut page, node, all);
     of_node(&mut page, node, all, had);
+    migrations::write(&mut page, node, migrations);
     page.text()
 }
 

@@ -12,6 +12,8 @@ pub struct Host {
     pub accelerator: Accelerator,
     /// Disks by name. Every disk of the VM is here, a CD-ROM without media as [`DiskLocation::Nothing`].
     pub disks: BTreeMap<String, DiskLocation>,
+    /// Bytes of the disks that the guest writes to without an overlay, by name.
+    pub sizes: BTreeMap<String, u64>,
     /// Sockets on which virtiofsd waits for QEMU, by the name of the file system. Every file system of the VM
     /// is here.
     pub filesystems: BTreeMap<String, PathBuf>,

@@ -35,6 +35,9 @@ const PROGRAMS: &str = "programs";
 /// Folder of a pod's PVCs and hostDisks, beside the root.
 const CLAIMS: &str = "vmi-disks";
 
+/// Folder on whose files virt-handler mounts the disks of PVCs and hostDisks, below the root.
+const SHOWN: &str = "shown";
+
 /// Programs and libraries whose change makes a cache outdated.
 fn key() -> [String; 6] {
     let ArchFacts { qemu, kernel_name, .. } = Arch::of_host().facts();
@@ -94,9 +97,10 @@ pub fn ready(root: &Root) -> io::Result<()> {
         false => format!("hugetlbfs_mount = [{}]\n", mounts.join(", ")),
     };
     // A disk of a PVC that is not copied in a migration is at the same place at both ends.
-    let claims = root.folder().parent().map(|beside| beside.join(CLAIMS)).filter(|path| is_plain(path));
-    let shared = claims.map(|path| format!("shared_filesystems = [ \"{}\" ]\n", path.display()));
-    let shared = shared.unwrap_or_default();
+    let claims = root.folder().parent().map(|beside| beside.join(CLAIMS));
+    let shared = claims.into_iter().chain([root.folder().join(SHOWN)]).filter(|path| is_plain(path));
+    let shared: Vec<String> = shared.map(|path| format!("\"{}\"", path.display())).collect();
+    let shared = format!("shared_filesystems = [ {} ]\n", shared.join(", "));
     let text = format!(
         "# Written by virt-launcher. QEMU runs as whoever runs the launcher, and nothing is changed around it.\n\
          user = \"+{user}\"\n\
@@ -351,7 +355,8 @@ mod tests {
         let passt = Path::new(&first).join("passt");
         assert_eq!(fs::read_link(passt).unwrap(), std::env::current_exe().unwrap());
         assert!(text.contains(&format!("user = \"+{}\"", rustix::process::geteuid().as_raw())), "{text}");
-        let shared = format!("shared_filesystems = [ \"{}/vmi-disks\" ]", place.path().display());
+        let beside = place.path().display();
+        let shared = format!("shared_filesystems = [ \"{beside}/vmi-disks\", \"{beside}/a/shown\" ]");
         assert!(text.contains(&shared), "{text}");
     }
 }

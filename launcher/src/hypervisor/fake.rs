@@ -32,6 +32,8 @@ struct Inner {
     deaf: bool,
     /// True during a migration.
     migrates: bool,
+    /// True for a source that does not say that its domain is gone.
+    is_unreleased: bool,
     /// Events that are not sent yet, while they are held.
     held: Option<Vec<(String, Event)>>,
     /// Verbs that hang, and the number of their calls.
@@ -78,6 +80,11 @@ impl Fake {
     /// Makes calls of this verb hang, until it is released.
     pub fn hang(&self, verb: &str) {
         self.lock().hanging.insert(verb.to_owned());
+    }
+
+    /// Makes the domain that is received arrive without the source's word.
+    pub fn withhold_release(&self) {
+        self.lock().is_unreleased = true;
     }
 
     /// Lets calls of this verb return again.
@@ -388,11 +395,14 @@ impl Hypervisor for Fake {
     }
 
     /// The domain comes at once; while `receive` hangs, once it is released.
-    fn receive(&self, name: &str, _domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+    fn receive(&self, name: &str, _domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<bool> {
         listens();
         self.said("receive", &format!("{name} {}", socket.display()))?;
-        self.lock().domains.insert(name.to_owned(), Condition::Running);
-        Ok(())
+        let mut inner = self.lock();
+        let condition =
+            if inner.is_unreleased { Condition::Paused(Pause::Asked) } else { Condition::Running };
+        inner.domains.insert(name.to_owned(), condition);
+        Ok(!inner.is_unreleased)
     }
 
     fn stop_receiving(&self) {

@@ -133,13 +133,14 @@ pub trait Hypervisor: Send + Sync + 'static {
     }
 
     /// Receives a domain that another launcher migrates here, through `socket`, as this `domain`. `listens` is called when that launcher may
-    /// connect. Blocks until the domain is here; an error means that it is not. All other verbs fail before.
-    fn receive(&self, name: &str, domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+    /// connect. Blocks until the domain is here; an error means that it is not. All other verbs fail before. False where the domain is here
+    /// and paused, since that launcher has not said that its own domain is gone.
+    fn receive(&self, name: &str, domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<bool> {
         let _ = (domain, socket, listens);
         Err(unsupported(name))
     }
 
-    /// Gives a reception up, unless the other launcher has connected: then its migration decides.
+    /// Gives a reception up. A domain that is here already stays, paused.
     fn stop_receiving(&self) {}
 
     /// Writes a screenshot: PNG if QEMU supports it (7.1 and later), else PPM.

@@ -43,10 +43,15 @@ pub(super) struct Begun {
 }
 
 /// A VM that another launcher has migrated here.
-pub(super) struct Arrival {
-    pub(super) seen: DomainState,
-    /// Checksums of the kernel that a container image has.
-    pub(super) kernel_boot: Option<KernelChecksums>,
+pub(super) enum Arrival {
+    /// The guest may run: the other launcher has no domain of it any more.
+    Released {
+        seen: DomainState,
+        /// Checksums of the kernel that a container image has.
+        kernel_boot: Option<KernelChecksums>,
+    },
+    /// The guest is paused, since the other launcher has not said so, or since it could not be resumed for this reason.
+    Held(Option<String>),
 }
 
 /// The outcome of work.
@@ -277,7 +282,8 @@ pub(super) fn request(
         | Request::Hotplug
         | Request::Snapshot
         | Request::Migrate(_)
-        | Request::AbortMigration { .. } => Err(unsupported(name)),
+        | Request::AbortMigration { .. }
+        | Request::Release(_) => Err(unsupported(name)),
     };
     match result {
         Err(e) if e.kind() == ErrorKind::NotNow => match hypervisor.state(name) {

@@ -105,6 +105,8 @@ pub fn drive_or_receive(
         ask_at: None,
         broken_start: None,
         migration: None,
+        awaits_release: false,
+        held_to_end: None,
     };
     if let Some(sync) = sync {
         driver.take_over(sync)?;
@@ -147,6 +149,10 @@ struct Driver {
     broken_start: Option<Standing>,
     /// The migration in progress.
     migration: Option<Arc<Control>>,
+    /// True of a VM that has arrived from another launcher, and is paused until that one has released it.
+    awaits_release: bool,
+    /// Time at which its launcher was told to end.
+    held_to_end: Option<Instant>,
 }
 
 impl Driver {
@@ -219,7 +225,7 @@ impl Driver {
         }
         let receive = self.receive.clone().filter(|_| self.queue.mode() == Mode::Empty);
         if receive.is_some() {
-            keep::migration(&self.parts.root, "reception")?;
+            keep::migration(&self.parts.root, keep::RECEPTION)?;
         }
         keep::sync(&self.parts.root, &sync)?;
         let same = self.known.as_ref().is_some_and(|known| known.machine == machine);
@@ -395,7 +401,7 @@ impl Driver {
 
     fn started(&mut self, begun: Begun) {
         let Begun { host, seen, kernel_boot } = begun;
-        self.publisher.change(|state| state.kernel_boot = kernel_boot);
+        self.publisher.change(|state| (state.kernel_boot, state.sizes) = (kernel_boot, host.sizes.clone()));
         if let Some(known) = &mut self.known {
             known.host = Some(host);
         }
@@ -463,6 +469,9 @@ impl Driver {
         let is_of_start = self.work.is_some() || self.broken_start.is_some();
         if event == Event::Receives {
             return self.publisher.change(|state| state.receives = true);
+        }
+        if self.awaits_release {
+            return self.event_of_held(event);
         }
         if matches!(self.queue.mode(), Mode::Preparing | Mode::Receiving) && is_of_start {
             return self.early.push(event);

@@ -18,7 +18,7 @@ impl Driver {
         self.ask_at = Some(Instant::now() + TICK);
         let may_run = matches!(self.queue.mode(), Mode::Preparing | Mode::Running | Mode::Paused);
         if self.queue.mode() == Mode::Receiving {
-            self.parts.hypervisor.stop_receiving();
+            self.end_reception();
         }
         // A guest that was asked ends with its grace period at the latest.
         if may_run && self.grace.is_none() && !self.queue.has_end() {

@@ -7,7 +7,7 @@
 //! ```
 
 use super::Driver;
-use crate::hypervisor::{Condition, DomainState, End};
+use crate::hypervisor::{Condition, DomainState, End, Pause};
 use crate::vm::keep;
 use crate::vm::life::Standing;
 use crate::vm::migration::{self, Abort, Migrated, VmLocation};
@@ -24,6 +24,7 @@ impl Driver {
     pub(super) fn migration_request(&mut self, request: &Request) -> Option<Answer> {
         let known = self.queue.migration().map(|order| order.id.clone());
         match request {
+            Request::Release(release) => self.release(*release),
             Request::Migrate(order) => {
                 if known.as_ref() == Some(&order.id) {
                     return Some(Answer::Ignored { reason: "this migration is in progress".into() });
@@ -157,6 +158,11 @@ impl Driver {
         if !keep::may_have_moved(&self.parts.root) {
             return false;
         }
+        let is_held = |seen: &DomainState| matches!(seen.condition, Condition::Paused(Pause::Asked));
+        if keep::is_reception(&self.parts.root) && seen.is_some_and(is_held) {
+            self.await_release(None);
+            return true;
+        }
         let state = self.publisher.state();
         let (now, message) = (self.now(), "the launcher ended during the migration".to_owned());
         let phase = match seen.map(|seen| seen.condition) {
@@ -164,9 +170,7 @@ impl Driver {
                 true => MigrationPhase::Succeeded,
                 false => MigrationPhase::Unknown,
             },
-            Some(Condition::Off(_) | Condition::Paused(crate::hypervisor::Pause::Passing)) => {
-                MigrationPhase::Unknown
-            }
+            Some(Condition::Off(_) | Condition::Paused(Pause::Passing)) => MigrationPhase::Unknown,
             // The driver aborts a migration whose call is gone.
             Some(Condition::Running | Condition::Paused(_) | Condition::Ending) => MigrationPhase::Failed,
         };

@@ -17,9 +17,11 @@ use crate::vm::disk_pressure::DiskPressure;
 use crate::vm::handle::CurrentVm;
 use crate::vm::keep;
 use crate::vm::missing_parts::{MissingParts, Search, Seeker, Tried};
+use crate::vm::publish::Publisher;
 use crate::vm::queue::Mode;
 use crate::vm::work::Work;
 use api::launcher::{Life, Sync};
+use std::collections::BTreeMap;
 
 impl Driver {
     pub(super) fn take_over(&mut self, sync: Sync) -> Result<()> {
@@ -88,6 +90,7 @@ impl Driver {
     pub(super) fn located(&mut self, host: Option<Box<Host>>, devices: Vec<WrittenDevice>) {
         let is_unknown = host.is_none();
         if let (Some(host), Some(known)) = (host, &mut self.known) {
+            take_sizes(&self.publisher, &host.sizes);
             known.host = Some(*host);
         }
         if !self.queue.mode().is_over() && (is_unknown || !devices.is_empty()) {
@@ -117,6 +120,7 @@ impl Driver {
                 search.missing.console &= !tried.console;
                 search.missing.devices.retain(|device| !tried.devices.contains(device));
                 if let (Some(host), Some(known)) = (tried.host, &mut self.known) {
+                    take_sizes(&self.publisher, &host.sizes);
                     (known.host, search.missing.host) = (Some(host), false);
                 }
             }
@@ -148,4 +152,13 @@ impl Driver {
         search.again_in(TICK);
         self.search = Some(search).filter(|search| !search.missing.is_empty());
     }
+}
+
+/// Takes the sizes of disks, unless those of the start are known: a file may have grown under the QEMU that has it open.
+fn take_sizes(publisher: &Publisher, sizes: &BTreeMap<String, u64>) {
+    publisher.change(|state| {
+        if state.sizes.is_empty() {
+            state.sizes.clone_from(sizes);
+        }
+    });
 }

@@ -19,6 +19,9 @@ pub(super) fn sync(root: &Root, sync: &Sync) -> Result<()> {
     write_durable(&root.vm(), &text).map_err(|e| Error::io(cannot(), e))
 }
 
+/// Content of the record of a launcher that receives its VM. That of a source is the identity of the migration.
+pub(super) const RECEPTION: &str = "reception";
+
 /// Records that the VM may be at another launcher from now on. The record outlives this launcher and its host.
 pub(super) fn migration(root: &Root, id: &str) -> Result<()> {
     let path = root.migration();
@@ -40,6 +43,11 @@ pub(super) fn no_migration(root: &Root) {
 pub(super) fn may_have_moved(root: &Root) -> bool {
     // A record that cannot be read counts.
     root.migration().symlink_metadata().map_or_else(|e| e.kind() != io::ErrorKind::NotFound, |_| true)
+}
+
+/// True if the record is that of a launcher that receives its VM.
+pub(super) fn is_reception(root: &Root) -> bool {
+    fs::read_to_string(root.migration()).is_ok_and(|text| text == RECEPTION)
 }
 
 /// The checked spec of the VM of an earlier launcher.

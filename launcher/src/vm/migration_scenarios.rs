@@ -5,6 +5,9 @@ use crate::hypervisor::{Condition, End, ErrorKind, Event, Pause};
 use api::launcher::{
     Answer, Life, Migrate, MigrationLimits, MigrationPhase, MigrationSockets, Request, State,
 };
+use std::io::Read as _;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 
 /// Limits with which the monitor pauses the guest after a second for each GiB, and aborts after two.
 fn paused_soon() -> MigrationLimits {
@@ -16,8 +19,28 @@ fn order(id: &str) -> Request {
 }
 
 fn migration(id: &str, limits: MigrationLimits) -> Request {
+    let (target, socket) = target();
+    // It waits for as long as the test runs.
+    std::mem::forget(target);
+    migration_to(socket, id, limits)
+}
+
+/// A target that waits for the source's word.
+fn target() -> (UnixListener, PathBuf) {
+    let socket = tempfile::tempdir().unwrap().keep().join("release");
+    (UnixListener::bind(&socket).unwrap(), socket)
+}
+
+/// What the source has told its target at the end of its connection.
+fn told(target: &UnixListener) -> String {
+    let mut text = String::new();
+    target.accept().unwrap().0.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn migration_to(release: PathBuf, id: &str, limits: MigrationLimits) -> Request {
     let socket = |name: &str| format!("/run/{name}").into();
-    let sockets = MigrationSockets { libvirt: socket("l"), memory: socket("m"), disks: socket("d") };
+    let sockets = MigrationSockets { libvirt: socket("l"), memory: socket("m"), disks: socket("d"), release };
     let copied_disks = vec!["root".to_owned()];
     Request::Migrate(Box::new(Migrate { id: id.into(), sockets, copied_disks, whole_disks: false, limits }))
 }
@@ -168,17 +191,56 @@ fn a_shutdown_that_comes_too_late_ends_nothing_here() {
     });
 }
 
+/// The guest at the target goes on by the source's word alone.
 #[test]
-fn a_vm_whose_place_is_not_known_does_not_go_on_here() {
+fn a_vm_whose_result_was_not_heard_goes_on_here_and_its_target_is_not_released() {
     play(async {
-        let scene = migrating().await;
+        let (scene, (target, socket)) = (Scene::running().await, target());
+        scene.fake.hang("migrate");
+        let order = migration_to(socket, "a", MigrationLimits::default());
+        assert_eq!(scene.ask(order).await, Answer::Queued);
+        while scene.fake.hung("migrate") == 0 {
+            tokio::task::yield_now().await;
+        }
         scene.fake.happen(NAME, &Event::Paused(Pause::Passing));
         scene.fake.fail_next("migrate", ErrorKind::Unavailable, "the connection broke");
         scene.fake.release("migrate");
         let state = scene.until(has_ended).await;
-        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("MigrationUnknown")));
-        assert!(denied(scene.ask(Request::Unpause).await).contains("migrated away"));
-        assert_eq!(scene.fake.condition(NAME), Some(Condition::Paused(Pause::Passing)));
+        assert_eq!((state.life, phase(&state)), (Life::Running, Some(MigrationPhase::Failed)));
+        assert!(state.migration.unwrap().message.unwrap().contains("the connection broke"));
+        assert_eq!(told(&target), "");
+    });
+}
+
+#[test]
+fn a_target_is_told_that_the_vm_is_gone_and_whether_it_ran() {
+    for runs in [true, false] {
+        play(async move {
+            let (scene, (target, socket)) = (Scene::running().await, target());
+            if !runs {
+                assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+                scene.until(|state| state.life == Life::Paused && state.doing.is_none()).await;
+            }
+            let order = migration_to(socket, "a", MigrationLimits::default());
+            assert_eq!(scene.ask(order).await, Answer::Queued);
+            let state = scene.until(has_ended).await;
+            assert_eq!(phase(&state), Some(MigrationPhase::Succeeded));
+            assert_eq!(told(&target), format!("{{\"runs\":{runs}}}\n"));
+        });
+    }
+}
+
+#[test]
+fn a_vm_does_not_leave_for_a_target_that_does_not_wait_for_it() {
+    play(async {
+        let scene = Scene::running().await;
+        let order = migration_to("/nonexistent/release".into(), "a", MigrationLimits::default());
+        assert_eq!(scene.ask(order).await, Answer::Queued);
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.life, phase(&state)), (Life::Running, Some(MigrationPhase::Failed)));
+        assert!(state.migration.unwrap().message.unwrap().contains("the target does not wait for it"));
+        assert!(!scene.said().contains("migrate default_vm"), "{}", scene.said());
+        assert!(!scene.folder.path().join("r/migration").exists());
     });
 }
 

@@ -78,6 +78,7 @@ pub fn prepare(
     let claims = Claims::take(written, &mut preparing.faults);
     let host = Host {
         accelerator: resolved.accelerator,
+        sizes: sizes(machine, &disks),
         disks,
         filesystems: preparing.filesystems(),
         usb_redirection: match machine.usb_redirection {
@@ -422,6 +423,21 @@ impl Preparing<'_> {
             }
         }
     }
+}
+
+/// Sizes of the disks that the guest writes to without an overlay. A disk that cannot be read is reported where it is opened.
+fn sizes(machine: &Machine, disks: &BTreeMap<String, DiskLocation>) -> BTreeMap<String, u64> {
+    let is_own = |disk: &&Disk| {
+        matches!(disk.volume, Volume::Claim { .. } | Volume::DataVolume { .. } | Volume::Host { .. })
+    };
+    let size = |disk: &Disk| match disks.get(&disk.name) {
+        Some(DiskLocation::Layers(layers)) if layers.below.is_empty() => {
+            let size = overlay::virtual_size(&layers.top.path, layers.top.format).ok()?;
+            Some((disk.name.clone(), size))
+        }
+        _ => None,
+    };
+    machine.disks.iter().filter(is_own).filter_map(size).collect()
 }
 
 /// Location of media that are to be read.

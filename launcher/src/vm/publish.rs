@@ -108,6 +108,7 @@ pub(super) fn emptied(state: &State) -> State {
         receives: false,
         migration: None,
         targets: BTreeMap::new(),
+        sizes: BTreeMap::new(),
         links: BTreeMap::new(),
         ..state.clone()
     }
@@ -133,6 +134,7 @@ fn empty(now: String) -> State {
         receives: false,
         migration: None,
         targets: BTreeMap::new(),
+        sizes: BTreeMap::new(),
         links: BTreeMap::new(),
         phases: Vec::new(),
     }

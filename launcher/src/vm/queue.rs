@@ -214,6 +214,8 @@ pub fn judge(mode: Mode, request: &Request) -> Answer {
 
 /// The driver aborts a migration that is in progress; another one never reaches the queue's judgement.
 const NO_MIGRATION: &str = "no such migration is in progress";
+/// The driver releases a VM that waits for it; nothing else does.
+const RELEASED: &str = "no VM waits here for its release";
 
 /// The answer to requests that are not supported yet, in any mode.
 fn not_yet(what: &str) -> Answer {
@@ -235,7 +237,7 @@ fn when_empty(request: &Request) -> Answer {
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => nothing(),
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
-        Request::Migrate(_) | Request::AbortMigration { .. } => nothing(),
+        Request::Migrate(_) | Request::AbortMigration { .. } | Request::Release(_) => nothing(),
     }
 }
 
@@ -256,6 +258,7 @@ fn when_preparing(request: &Request) -> Answer {
         Request::Snapshot => not_yet("a snapshot"),
         Request::Migrate(_) => early(),
         Request::AbortMigration { .. } => ignored(NO_MIGRATION),
+        Request::Release(_) => ignored(RELEASED),
     }
 }
 
@@ -275,6 +278,7 @@ fn when_running(request: &Request) -> Answer {
         Request::Snapshot => not_yet("a snapshot"),
         Request::Migrate(_) => Answer::Queued,
         Request::AbortMigration { .. } => ignored(NO_MIGRATION),
+        Request::Release(_) => ignored(RELEASED),
     }
 }
 
@@ -295,6 +299,7 @@ fn when_paused(request: &Request) -> Answer {
         Request::Snapshot => not_yet("a snapshot"),
         Request::Migrate(_) => Answer::Queued,
         Request::AbortMigration { .. } => ignored(NO_MIGRATION),
+        Request::Release(_) => ignored(RELEASED),
     }
 }
 
@@ -318,6 +323,7 @@ fn when_stopping(request: &Request) -> Answer {
         Request::Snapshot => not_yet("a snapshot"),
         Request::Migrate(_) => late(),
         Request::AbortMigration { .. } => ignored(NO_MIGRATION),
+        Request::Release(_) => ignored(RELEASED),
     }
 }
 
@@ -338,6 +344,7 @@ fn when_ended(request: &Request) -> Answer {
         Request::Snapshot => not_yet("a snapshot"),
         Request::Migrate(_) => over(),
         Request::AbortMigration { .. } => ignored(NO_MIGRATION),
+        Request::Release(_) => ignored(RELEASED),
     }
 }
 
@@ -352,7 +359,8 @@ fn after(mode: Mode, request: &Request) -> Mode {
         Request::Pause | Request::PauseForDiskPressure { .. } => Mode::Paused,
         Request::Unpause | Request::ResumeAfterDiskPressure => Mode::Running,
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => mode,
-        Request::Hotplug | Request::Snapshot | Request::Migrate(_) | Request::AbortMigration { .. } => mode,
+        Request::Hotplug | Request::Snapshot => mode,
+        Request::Migrate(_) | Request::AbortMigration { .. } | Request::Release(_) => mode,
     }
 }
 
@@ -378,6 +386,7 @@ pub(super) fn word(request: &Request) -> String {
         Request::Snapshot => "snapshot",
         Request::Migrate(_) => "migrate",
         Request::AbortMigration { .. } => "abort migration",
+        Request::Release(_) => "release",
     }
     .to_owned()
 }

@@ -1,12 +1,17 @@
 //! The queue against a second model: a table of letters and a plain replay.
 
 use super::*;
-use api::launcher::{MigrationLimits, MigrationSockets};
+use api::launcher::{MigrationLimits, MigrationSockets, Release};
 use proptest::prelude::*;
 
 fn order() -> Migrate {
     let socket = |name: &str| format!("/run/{name}").into();
-    let sockets = MigrationSockets { libvirt: socket("l"), memory: socket("m"), disks: socket("d") };
+    let sockets = MigrationSockets {
+        libvirt: socket("l"),
+        memory: socket("m"),
+        disks: socket("d"),
+        release: socket("r"),
+    };
     Migrate {
         id: "m".into(),
         sockets,
@@ -36,6 +41,7 @@ fn requests() -> Vec<Request> {
         Request::Snapshot,
         Request::Migrate(Box::new(order())),
         Request::AbortMigration { id: "m".into() },
+        Request::Release(Release { runs: true }),
     ]
 }
 
@@ -43,15 +49,15 @@ const MODES: [Mode; 7] =
     [Mode::Empty, Mode::Preparing, Mode::Running, Mode::Paused, Mode::Stopping, Mode::Ended, Mode::Moved];
 
 /// One row a mode, one letter a request, in the order of [`requests`]: Queued, Ignored, Denied.
-///               start shut shut1 destr reboot reset pause unpause full room eject insert link hot snap migr abort
+///               start shut shut1 destr reboot reset pause unpause full room eject insert link hot snap migr abort release
 const TABLE: [&str; 7] = [
-    "D DD D DD DD DD DDD DD DD", // empty
-    "I QQ Q DD QD DD DDD DD DI", // preparing
-    "I QQ Q QQ QI QI QQQ DD QI", // running
-    "I QQ Q DQ IQ IQ QQQ DD QI", // paused
-    "Q IQ Q DD DD DD DDD DD DI", // stopping
-    "Q II I DD DD DD DDD DD DI", // ended
-    "D DD D DD DD DD DDD DD DD", // moved
+    "D DD D DD DD DD DDD DD DDD", // empty
+    "I QQ Q DD QD DD DDD DD DII", // preparing
+    "I QQ Q QQ QI QI QQQ DD QII", // running
+    "I QQ Q DQ IQ IQ QQQ DD QII", // paused
+    "Q IQ Q DD DD DD DDD DD DII", // stopping
+    "Q II I DD DD DD DDD DD DII", // ended
+    "D DD D DD DD DD DDD DD DDD", // moved
 ];
 
 fn letter(answer: &Answer) -> char {

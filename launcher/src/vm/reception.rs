@@ -6,9 +6,9 @@ use super::life::Standing;
 use super::prepare::{PrepareMode, prepare};
 use crate::domain;
 use crate::error::Error;
-use crate::hypervisor::{Event, Hypervisor, Tell};
+use crate::hypervisor::{ErrorKind, Event, Hypervisor, Tell};
 use crate::root::Root;
-use api::launcher::NOT_RECEIVED;
+use api::launcher::{NOT_RECEIVED, Release};
 use api::machine::IoThreads;
 use std::path::Path;
 
@@ -32,15 +32,39 @@ pub(super) fn receive(
         wishes.domain(drawn)
     };
     let arrives = |domain: String| {
-        hypervisor.receive(&known.name, &domain, socket, &mut || tell(Event::Receives))?;
+        let is_released = hypervisor.receive(&known.name, &domain, socket, &mut || tell(Event::Receives))?;
         // The guest runs from here on, and each later event has to be heard.
         hypervisor.watch(&known.name, tell)?;
-        hypervisor.state(&known.name)
+        if is_released { released(hypervisor, known) } else { Ok(Arrival::Held(None)) }
     };
     let arrived =
         prepared().map_err(|e| e.chain()).and_then(|domain| arrives(domain).map_err(|e| e.to_string()));
-    Outcome::Received(match arrived {
-        Ok(seen) => Ok(Arrival { seen, kernel_boot: checksums(known) }),
-        Err(why) => Err(Standing::failed(NOT_RECEIVED, why)),
+    Outcome::Received(arrived.map_err(|why| Standing::failed(NOT_RECEIVED, why)))
+}
+
+/// Lets a VM go on that has arrived.
+pub(super) fn release(hypervisor: &dyn Hypervisor, known: &CurrentVm, release: Release) -> Outcome {
+    let resumed = if release.runs { hypervisor.resume(&known.name) } else { Ok(()) };
+    let arrived = resumed.and_then(|()| released(hypervisor, known));
+    Outcome::Received(Ok(arrived.unwrap_or_else(|e| Arrival::Held(Some(e.to_string())))))
+}
+
+/// Ends a VM that was not released.
+pub(super) fn drop_held(hypervisor: &dyn Hypervisor, known: &CurrentVm) -> Outcome {
+    let ended = hypervisor.destroy(&known.name).or_else(|e| match e.kind() {
+        ErrorKind::NotFound | ErrorKind::NotNow => Ok(()),
+        _ => Err(e),
+    });
+    Outcome::Received(match ended {
+        Ok(()) => Err(Standing::failed(NOT_RECEIVED, DROPPED.to_owned())),
+        Err(e) => Ok(Arrival::Held(Some(e.to_string()))),
     })
 }
+
+fn released(hypervisor: &dyn Hypervisor, known: &CurrentVm) -> crate::hypervisor::Result<Arrival> {
+    let seen = hypervisor.state(&known.name)?;
+    Ok(Arrival::Released { seen, kernel_boot: checksums(known) })
+}
+
+/// Message of a VM that was ended before its source had released it.
+const DROPPED: &str = "the launcher was told to end before the VM's source had released it";

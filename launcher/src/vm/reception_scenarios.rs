@@ -2,8 +2,8 @@
 
 use super::{NAME, Scene, begin, begin_to_receive, play, sync, vmi};
 use crate::hypervisor::fake::Fake;
-use crate::hypervisor::{Condition, ErrorKind, Event};
-use api::launcher::{Answer, DenialReason, Life, Request, State};
+use crate::hypervisor::{Condition, End, ErrorKind, Event, Pause};
+use api::launcher::{Answer, DenialReason, Life, Release, Request, State};
 use std::sync::Arc;
 
 /// A launcher that waits for its VM.
@@ -57,6 +57,103 @@ fn a_vm_that_arrives_is_taken_over_as_it_runs() {
         scene.until(|state| state.life == Life::Paused).await;
         scene.fake.happen(NAME, &Event::Resumed);
         scene.until(|state| state.life == Life::Running).await;
+    });
+}
+
+/// A launcher whose VM has arrived, and whose source has not said that it has none any more.
+async fn holding() -> Scene {
+    let scene = receiving().await;
+    scene.fake.withhold_release();
+    scene.fake.release("receive");
+    let state = scene.until(|state| state.life == Life::Paused).await;
+    assert_eq!((state.reason.as_deref(), state.receives), (Some("AwaitsRelease"), false));
+    assert_eq!(state.doing.as_deref(), Some("receive"));
+    scene
+}
+
+#[test]
+fn a_vm_that_has_arrived_goes_on_when_it_is_released_and_by_nothing_else() {
+    for runs in [true, false] {
+        play(async move {
+            let scene = holding().await;
+            for request in [Request::Unpause, Request::Start, Request::Shutdown { grace: Some(0) }] {
+                assert_eq!(reason(scene.ask(request).await), DenialReason::Receiving);
+            }
+            assert_eq!(scene.fake.condition(NAME), Some(Condition::Paused(Pause::Asked)));
+            assert!(scene.folder.path().join("r/migration").exists());
+            assert_eq!(scene.ask(Request::Release(Release { runs })).await, Answer::Queued);
+            let state = scene.until(|state| state.doing.is_none()).await;
+            let expected = if runs { (Life::Running, None) } else { (Life::Paused, Some("PausedByUser")) };
+            assert_eq!((state.life, state.reason.as_deref()), expected);
+            assert!(!scene.folder.path().join("r/migration").exists());
+            let again = scene.ask(Request::Release(Release { runs })).await;
+            assert!(matches!(again, Answer::Ignored { .. }), "{again:?}");
+        });
+    }
+}
+
+#[test]
+fn a_vm_that_cannot_go_on_is_held_and_released_again() {
+    play(async {
+        let scene = holding().await;
+        scene.fake.fail_next("resume", ErrorKind::Failed, "the disk is locked");
+        let release = || Request::Release(Release { runs: true });
+        assert_eq!(scene.ask(release()).await, Answer::Queued);
+        let is_told = |state: &State| state.message.as_ref().is_some_and(|told| told.contains("is locked"));
+        assert_eq!(scene.until(is_told).await.reason.as_deref(), Some("AwaitsRelease"));
+        assert_eq!(scene.ask(release()).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Running).await;
+    });
+}
+
+#[test]
+fn a_launcher_that_was_killed_while_it_held_its_vm_holds_it_again() {
+    play(async {
+        let Scene { fake, handle, folder } = holding().await;
+        drop(handle);
+        let scene = Scene { handle: begin(folder.path(), &fake), fake, folder };
+        let state = scene.until(|state| state.doing.is_some()).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Paused, Some("AwaitsRelease")));
+        assert_eq!(reason(scene.ask(Request::Unpause).await), DenialReason::Receiving);
+        assert_eq!(scene.ask(Request::Release(Release { runs: true })).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Running).await;
+    });
+}
+
+#[test]
+fn a_vm_that_is_not_released_ends_with_its_launcher() {
+    play(async {
+        let scene = holding().await;
+        scene.handle.end().await;
+        let state = scene.until(is_over).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("NotReceived")));
+        assert!(state.message.unwrap().contains("before the VM's source had released it"));
+        assert_eq!(scene.fake.condition(NAME), Some(Condition::Off(End::Destroyed)));
+    });
+}
+
+/// Its source may have gone, and its word be late: the guest is not lost at both ends.
+#[test]
+fn a_vm_that_is_released_while_its_launcher_is_to_end_is_shut_down_in_order() {
+    play(async {
+        let scene = holding().await;
+        scene.handle.end().await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        assert_eq!(scene.fake.condition(NAME), Some(Condition::Paused(Pause::Asked)));
+        assert_eq!(scene.ask(Request::Release(Release { runs: true })).await, Answer::Queued);
+        let state = scene.until(is_over).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Succeeded, Some("Shutdown")), "{state:?}");
+    });
+}
+
+#[test]
+fn a_vm_that_ends_before_it_is_released_is_not_here() {
+    play(async {
+        let scene = holding().await;
+        scene.fake.happen(NAME, &Event::Ended(End::Crashed));
+        let state = scene.until(is_over).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("NotReceived")));
+        assert!(state.message.unwrap().contains("its QEMU ended before"));
     });
 }
 

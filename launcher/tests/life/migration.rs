@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::copy;
 use std::net::Shutdown;
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +19,8 @@ use std::thread;
 const USER: u32 = 107;
 /// The folder of the pod, as its launcher sees it.
 const INSIDE: &str = "/mnt";
-/// The connections of a migration: libvirt's own, QEMU's, and that of copied disks.
-const SOCKETS: [&str; 3] = ["libvirt.sock", "memory.sock", "disks.sock"];
+/// The connections of a migration: libvirt's own, QEMU's, that of copied disks, and that of the release.
+const SOCKETS: [&str; 4] = ["libvirt.sock", "memory.sock", "disks.sock", "libvirt.sock-release"];
 /// Begins a program as the user of the pod, without any capability. The first argument is the pod's folder.
 const POD: &str = "mount --bind \"$0/inside\" /mnt && mount --bind \"$0/passwd\" /etc/passwd && \
     mount --bind \"$0/libvirt\" /etc/libvirt && \
@@ -55,10 +55,17 @@ impl Pod {
 
     /// A launcher that waits for the VM of another one.
     fn receiving(resolved: &Value) -> Pod {
+        Pod::receiving_vm(&vmi("hop"), resolved, |_| {})
+    }
+
+    /// The same with other disks, which `prepare` makes.
+    fn receiving_vm(vmi: &Value, resolved: &Value, prepare: impl FnOnce(&Pod)) -> Pod {
         let mut pod = Pod::new();
+        prepare(&pod);
+        give(pod.folder.path());
         pod.vm.args = ["--receive", "/mnt/libvirt.sock"].map(Into::into).to_vec();
         pod.vm.launch();
-        pod.vm.put_resolved(&vmi("hop"), resolved);
+        pod.vm.put_resolved(vmi, resolved);
         let state = pod.vm.until("the socket, or an end", |state| state["receives"] == true || ended(state));
         assert_eq!(state["receives"], true, "{state}: {}", pod.vm.log());
         assert!(pod.inside(SOCKETS[0]).exists());
@@ -77,7 +84,8 @@ impl Pod {
     /// Asks the launcher to migrate its VM through the sockets of its pod, and waits for the end.
     fn migrate(&self, id: &str, limits: &Value, meanwhile: impl FnOnce(&Vm)) -> Value {
         let socket = |n: usize| Path::new(INSIDE).join(SOCKETS[n]);
-        let sockets = json!({"libvirt": socket(0), "memory": socket(1), "disks": socket(2)});
+        let sockets =
+            json!({"libvirt": socket(0), "memory": socket(1), "disks": socket(2), "release": socket(3)});
         let order = json!({
             "request": "migrate", "id": id, "sockets": sockets, "copiedDisks": ["data"], "limits": limits,
         });
@@ -132,8 +140,12 @@ fn carry(source: &Pod, target: &Pod) {
 
 /// Migrates the VM to a new launcher.
 fn hop(source: &mut Pod, id: &str, resolved: &Value) -> Pod {
+    hop_to(source, id, Pod::receiving(resolved))
+}
+
+/// Migrates the VM to a launcher that waits for it.
+fn hop_to(source: &mut Pod, id: &str, target: Pod) -> Pod {
     let qemu = source.vm.state()["qemu_pid"].as_u64().unwrap();
-    let target = Pod::receiving(resolved);
     carry(source, &target);
     for request in ["start", "pause", "shutdown", "destroy"] {
         let early = target.vm.answer(&json!({"request": request}));
@@ -155,7 +167,7 @@ fn hop(source: &mut Pod, id: &str, resolved: &Value) -> Pod {
     assert_ne!(state["qemu_pid"].as_u64().unwrap(), qemu);
     assert_eq!((&state["receives"], &state["doing"]), (&Value::Null, &Value::Null), "{state}");
     // No daemon is left, nor anything of its own, nor the record that the VM is elsewhere.
-    for gone in ["r/receive", SOCKETS[0], "r/migration"] {
+    for gone in ["r/receive", SOCKETS[0], SOCKETS[3], "r/migration"] {
         assert!(!target.inside(gone).exists(), "{gone}");
     }
     let children = Command::new("pgrep").args(["--parent", &target.vm.pid().to_string()]).output().unwrap();
@@ -256,6 +268,84 @@ fn a_running_vm_goes_to_another_launcher_and_on_to_a_third() {
     eprintln!("the guest counted to {}; the longest pause of its clock was {longest:.2} s", numbers.len());
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "a number is missing");
 
+    third.vm.request(&json!({"request": "shutdown"}));
+    let state = third.vm.until("an end", ended);
+    assert_eq!((&state["life"], &state["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{state}");
+}
+
+/// The disk of a PVC: a raw file with holes.
+fn make_disk(pod: &Pod, size: u64) {
+    let file = fs::File::create(pod.inside("disk.img")).unwrap();
+    file.set_len(size).unwrap();
+}
+
+/// The bytes of a PVC's disk that are allocated.
+fn allocated(pod: &Pod) -> u64 {
+    fs::metadata(pod.inside("disk.img")).unwrap().blocks() * 512
+}
+
+/// The disk of a PVC that only one node can use goes along into a new PVC, whose file is as large. A hole stays a hole.
+#[test]
+fn a_vm_takes_the_disk_of_its_pvc_along() {
+    const SIZE: u64 = 256 << 20;
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may become another user");
+        return;
+    }
+    let mut on_claim = vmi("hop");
+    on_claim["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}]);
+    let mut first = Pod::new();
+    make_disk(&first, SIZE);
+    give(first.folder.path());
+    first.vm.launch();
+    let disk = json!({"kind": "file", "path": "/mnt/disk.img", "format": "raw"});
+    let resolved =
+        json!({"accelerator": "emulation", "kernel": first.vm.tiny_for_all(), "volumes": {"data": disk}});
+    first.vm.put_resolved(&on_claim, &resolved);
+    let state = first.vm.until_runs();
+    assert_eq!(state["sizes"], json!({"data": SIZE}), "{state}");
+    first.vm.until_log("tiny login:");
+    let mut console = first.vm.console();
+    console.log_in();
+    let sum = "echo 3 >/proc/sys/vm/drop_caches; md5sum </dev/vda";
+    console.types(&format!(
+        "dd if=/dev/urandom of=/dev/vda bs=1M count=8 seek=100; sync; before=$({sum}); echo sum is $((6 * 7))"
+    ));
+    console.says("sum is 42");
+    console.types(
+        "(i=0; while :; do i=$((i+1)); echo kept $i | dd of=/dev/vda bs=512 conv=sync,notrunc,fsync 2>/dev/null; echo at $i.; \
+         sleep 0.1; done) &",
+    );
+    console.says("at 5.");
+    drop(console);
+
+    // A disk of another size takes nothing, and the guest stays.
+    for (id, size) in [("smaller", SIZE / 2), ("larger", SIZE + (1 << 20))] {
+        let target = Pod::receiving_vm(&on_claim, &resolved, |pod| make_disk(pod, size));
+        carry(&first, &target);
+        let state = first.migrate(id, &json!({}), |_| {});
+        let migration = &state["migration"];
+        assert_eq!((&state["life"], &migration["phase"]), (&json!("Running"), &json!("Failed")), "{state}");
+        let message = migration["message"].as_str().unwrap();
+        assert!(message.contains("different sizes"), "{message}");
+        not_received(&target);
+    }
+
+    let target = Pod::receiving_vm(&on_claim, &resolved, |pod| make_disk(pod, SIZE));
+    let mut second = hop_to(&mut first, "one", target);
+    eprintln!("allocated: {} at the source, {} at the target", allocated(&first), allocated(&second));
+    assert!(allocated(&second) < 32 << 20, "{} bytes of 8 MiB are allocated", allocated(&second));
+    let target = Pod::receiving_vm(&on_claim, &resolved, |pod| make_disk(pod, SIZE));
+    let third = hop_to(&mut second, "two", target);
+    let state = third.vm.until("the size", |state| state["sizes"]["data"].as_u64() > Some(0));
+    assert_eq!(state["life"], "Running", "{state}");
+
+    third.vm.until_log("at 1");
+    let mut console = third.vm.console();
+    console
+        .types("kill $!; sleep 1; head -n 1 /dev/vda; dd if=/dev/zero of=/dev/vda bs=512 count=1 conv=fsync");
+    console.types(&format!("[ \"$before\" = \"$({sum})\" ] && echo same $((6 * 7)) disk"));
+    console.says("same 42 disk");
     third.vm.request(&json!({"request": "shutdown"}));
     let state = third.vm.until("an end", ended);
     assert_eq!((&state["life"], &state["reason"]), (&json!("Succeeded"), &json!("Shutdown")), "{state}");

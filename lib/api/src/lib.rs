@@ -11,6 +11,7 @@
 //! instancetype             sizes and preferences of VMs; a template with the values of both
 //! cdi, datavolume          imports, uploads and clones: settings, sources, requests
 //! migration                live migration of a VMI: its object
+//! migration_policy         settings for the live migrations of some VMIs
 //! launcher                 protocol of virt-launcher: requests, states, reports
 //! node                     capabilities of a node, as found by virt-launcher
 //! job                      jobs of programs that move a disk; DataVolume (forgiving) ──► Import (strict)
@@ -44,6 +45,7 @@ pub mod lease;
 pub mod machine;
 pub mod meta;
 pub mod migration;
+pub mod migration_policy;
 pub mod node;
 pub mod pod;
 pub mod pool;

@@ -11,6 +11,7 @@ use super::vmi::{look_at_handler, node};
 use super::{Finding, Quote, pod};
 use crate::virt::json::{annotation_text, condition, list, moment, name, phase, text};
 use api::migration::Phase;
+use api::quantity::Quantity;
 use cdi::size::human;
 use cluster_model::objects::{Kind, MIGRATION_JOB, PENDING_REASON};
 use jiff::Timestamp;
@@ -48,6 +49,21 @@ pub(super) fn migrates(context: &RuleContext<'_>) -> Option<Finding> {
     let finding = about.finding();
     let finding = finding.quote_event(context.warning(KIND, name(migration), &[]));
     Some(finding.quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[])))
+}
+
+/// Reason of the VMI's last migration, if that failed.
+pub(super) fn last_failure(context: &RuleContext<'_>) -> Option<Quote> {
+    let quote = |kind: Kind, object: &Value| {
+        let reason = text(object, "/status/migrationState/failureReason").unwrap_or("no reason is known");
+        Quote::new(format!("status.migrationState.failureReason of {kind} {}", name(object)), reason)
+    };
+    // The state of the VMI is that of the last one that was handed over.
+    if let Some(migration) = context.facts.migrations.first() {
+        let has_failed = Phase::from(phase(migration)) == Phase::Failed;
+        return has_failed.then(|| quote(KIND, migration));
+    }
+    let vmi = context.vmi()?;
+    is(vmi, "/status/migrationState/failed").then(|| quote(Kind::VirtualMachineInstance, vmi))
 }
 
 /// A migration in the status of the VMI, whose own object has gone or cannot be read.
@@ -174,7 +190,12 @@ impl Migration<'_, '_> {
             Some("Paused") => Some("the guest is paused until all is sent".to_owned()),
             _ => None,
         };
-        [sent, left, speed, dirty, mode].into_iter().flatten().collect()
+        let limit = text(self.state, "/migrationConfiguration/bandwidthPerMigration");
+        let limit = limit.and_then(|limit| Quantity::parse(limit).ok()?.bytes()).filter(|bytes| *bytes > 0);
+        let limit = limit.map(|bytes| format!("at most {}", rate(bytes)));
+        let policy =
+            text(self.state, "/migrationPolicyName").map(|name| format!("by MigrationPolicy {name}"));
+        [sent, left, speed, dirty, mode, limit, policy].into_iter().flatten().collect()
     }
 
     fn waits(&self, cause: impl AsRef<str>) -> Finding {

@@ -1,7 +1,7 @@
 //! Rules about the VMI: its phase and its conditions.
 
 use super::finding::RuleContext;
-use super::{Finding, Quote, advice};
+use super::{Finding, Quote, advice, migration};
 use crate::virt::json::{self, Condition, condition, list, moment, text};
 use cluster_model::conditions::{SYNC_FAILED, UNHEARD};
 use cluster_model::objects::Kind;
@@ -164,7 +164,10 @@ pub(super) fn runs(context: &RuleContext<'_>) -> Option<Finding> {
             format!("waits for hotplugged volumes: {}; other changes wait for a restart", names.join(", "))
         }
     };
-    let finding = Finding::new(format!("VM {} runs on node {node}, and {waits}", context.name)).since(since);
+    let failed = migration::last_failure(context);
+    let last = if failed.is_some() { "; its last migration failed" } else { "" };
+    let finding = Finding::new(format!("VM {} runs on node {node}, and {waits}{last}", context.name));
+    let finding = finding.since(since).quote(failed);
     Some(match required {
         Some(required) => {
             finding.quote([context.quote("virt-controller, ", &required, Kind::VirtualMachine)]).advise(

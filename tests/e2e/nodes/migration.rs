@@ -12,6 +12,11 @@ const COUNTS: &str = "i=0; while :; do i=$((i+1)); echo \"$i is kept\" | dd of=/
 
 /// A VM with a disk of its own, whose guest counts.
 fn counting(story: &str, lines: &str) -> Option<(Space, Serial)> {
+    counting_on(story, lines, "emptyDisk: {capacity: 64Mi}", "")
+}
+
+/// The same with a disk on another volume, which these objects provide.
+fn counting_on(story: &str, lines: &str, volume: &str, objects: &str) -> Option<(Space, Serial)> {
     let cluster = Cluster::there()?;
     if cluster.run(&["get", "node", "node2"]).code != 0 {
         eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
@@ -19,12 +24,92 @@ fn counting(story: &str, lines: &str) -> Option<(Space, Serial)> {
     }
     let space = Space::new(story)?;
     takes_vmis(&space);
-    let disk = ("{name: data, disk: {bus: virtio}}", "{name: data, emptyDisk: {capacity: 64Mi}}");
-    space.apply(&with_spec(&with_disks(&tiny("web", "Always"), &[disk]), lines));
+    space.apply(&format!("{objects}{}", counting_vm(lines, volume)));
     let mut console = space.console_when_ready("web");
     console.log_in().types(COUNTS).says("at 3.");
     space.has("vmi/web", "LiveMigratable", "True");
     Some((space, console))
+}
+
+fn counting_vm(lines: &str, volume: &str) -> String {
+    let volume = format!("{{name: data, {volume}}}");
+    let disk = ("{name: data, disk: {bus: virtio}}", volume.as_str());
+    with_spec(&with_disks(&tiny("web", "Always"), &[disk]), lines)
+}
+
+/// A PVC that one node can use at a time.
+const CLAIM: &str = "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: standard
+  resources: {requests: {storage: 64Mi}}
+---";
+
+/// The disk goes along into a new PVC, whose name the VM gets without a restart. A tool that writes the old name back is answered, and
+/// the VM does not start on the old disk.
+#[test]
+fn a_vm_takes_the_disk_of_its_pvc_along() {
+    let volume = "persistentVolumeClaim: {claimName: data}";
+    let Some((space, mut console)) = counting_on("along", "", volume, CLAIM) else { return };
+    let uid = space.get("vmi/web", ".metadata.uid");
+    let claims = || {
+        let of = |object: &str, spec: &str| {
+            space.get(
+                object,
+                &format!(".spec{spec}.volumes[?(@.name=='data')].persistentVolumeClaim.claimName"),
+            )
+        };
+        [of("vmi/web", ""), of("vm/web", ".template.spec")]
+    };
+    let told = |kind: &str| space.get("vm/web", &format!(".status.conditions[?(@.type=='{kind}')].status"));
+    let note = |claim: &str, name: &str| {
+        space.get(&format!("pvc/{claim}"), &format!(".metadata.annotations.coracle\\.io/{name}"))
+    };
+    let mut last = "data".to_owned();
+    for hop in ["first", "second"] {
+        let from = space.get("vmi/web", ".status.nodeName");
+        space.apply(&migration(hop));
+        ends_as(&space, hop, "Succeeded");
+        assert_ne!(space.get("vmi/web", ".status.nodeName"), from);
+        until(
+            || claims()[0] == claims()[1],
+            || format!("the VM has another PVC than its VMI: {:?}", claims()),
+        );
+        let [new, _] = claims();
+        assert!(new != last && new.starts_with("data-moved-"), "{new} after {last}");
+        assert_eq!((note(&last, "moved-to"), note(&last, "moving-to")), (new.clone(), String::new()));
+        assert_eq!(note(&new, "moved-from"), last);
+        console = console_there(&space);
+        counts_on(&console);
+        last = new;
+    }
+    assert_eq!((space.get("vmi/web", ".metadata.uid"), told("RestartRequired")), (uid, String::new()));
+    console.keys_are(b"\x03");
+    console.says("/root #");
+    let shown = numbers(&console.text()).into_iter().max().unwrap();
+    let kept = console.runs("dd if=/dev/vda bs=512 count=1 2>/dev/null | head -n 1");
+    let kept: u64 = kept.trim().strip_suffix(" is kept").unwrap_or(&kept).parse().unwrap();
+    assert!(kept == shown || kept == shown + 1, "the disk has {kept}, the console {shown}");
+    // The migrations and their PVCs do not go together.
+    space.run(&["delete", "vmim", "first", "second", "--timeout=100s"]);
+    // GitOps.
+    space.apply(&counting_vm("", volume));
+    space.says("vm/web", ".status.conditions[?(@.type=='ManualRecoveryRequired')].status", "True");
+    console.power_off();
+    let pods = || space.run(&["get", "pods", "-o", "name"]);
+    until(|| pods().is_empty(), || format!("it runs in {}", pods()));
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert_eq!(pods(), "", "it was started on the old disk");
+    space.apply(&counting_vm("", &format!("persistentVolumeClaim: {{claimName: {last}}}")));
+    let mut console = space.console_when_ready("web");
+    console.log_in();
+    let again = console.runs("dd if=/dev/vda bs=512 count=1 2>/dev/null | head -n 1");
+    assert_eq!(again.trim(), format!("{kept} is kept"));
+    assert_eq!(told("ManualRecoveryRequired"), "");
+    console.power_off();
 }
 
 #[test]
@@ -78,33 +163,60 @@ fn a_drain_moves_a_vm_that_can_migrate() {
     counts_on(&console_there(&space));
 }
 
-/// A migration that is cancelled while the guest is copied leaves the guest where it is.
+/// A migration that is cancelled while the guest is copied leaves the guest where it is. It is so slow by a policy.
 #[test]
 fn a_cancelled_migration_leaves_the_guest_where_it_is() {
     let Some((space, console)) = counting("cancelled", "") else { return };
     let node = space.get("vmi/web", ".status.nodeName");
-    // So slow that it does not end by itself.
-    let slow = r#"{"spec":{"configuration":{"migrations":{"bandwidthPerMigration":"1Mi"}}}}"#;
-    let quick = r#"{"spec":{"configuration":{"migrations":{"bandwidthPerMigration":null}}}}"#;
-    let settings = |patch: &str| {
-        space
-            .cluster
-            .run(&["patch", "-n", "kubevirt", "kubevirt/kubevirt", "--type", "merge", "-p", patch])
-            .ok();
-    };
-    settings(slow);
+    // So slow that it does not end by itself. The other policy selects another namespace.
+    let _slow = Policy::new(&space, "slow", &space.name, "1Mi");
+    let _other = Policy::new(&space, "other", "kube-system", "2Mi");
     space.apply(&migration("slow"));
     space.says("vmim/slow", ".status.phase", "Running");
     let printable = space.get("vm/web", ".status.printableStatus");
     assert_eq!(printable, "Migrating");
-    space.run(&["delete", "vmim", "slow", "--timeout=100s"]);
-    settings(quick);
     let state = |field: &str| space.get("vmi/web", &format!(".status.migrationState.{field}"));
+    let settings = ["bandwidthPerMigration", "allowWorkloadDisruption", "completionTimeoutPerGiB"];
+    let settings = settings.map(|field| state(&format!("migrationConfiguration.{field}")));
+    assert_eq!(settings, ["1Mi", "true", "3600"]);
+    assert_eq!(state("migrationPolicyName"), format!("{}-slow", space.name));
+    space.run(&["delete", "vmim", "slow", "--timeout=100s"]);
     assert_eq!((state("failed"), state("abortStatus")), ("true".to_owned(), "Succeeded".to_owned()));
     assert_eq!(state("failureReason"), "Live migration has been aborted");
     assert_eq!(space.get("vmi/web", ".status.nodeName"), node);
     until(|| running(&space) == [node.as_str()], || format!("QEMU runs on {:?}", running(&space)));
     counts_on(&console);
+}
+
+/// A MigrationPolicy for a namespace, until the end of the story.
+struct Policy<'a> {
+    space: &'a Space,
+    name: String,
+}
+
+impl Policy<'_> {
+    fn new<'a>(space: &'a Space, name: &str, namespace: &str, rate: &str) -> Policy<'a> {
+        let name = format!("{}-{name}", space.name);
+        space.apply(&format!(
+            "
+apiVersion: migrations.kubevirt.io/v1alpha1
+kind: MigrationPolicy
+metadata: {{name: {name}}}
+spec:
+  selectors: {{namespaceSelector: {{kubernetes.io/metadata.name: {namespace}}}}}
+  bandwidthPerMigration: {rate}
+  completionTimeoutPerGiB: 3600
+  allowPostCopy: true
+"
+        ));
+        Policy { space, name }
+    }
+}
+
+impl Drop for Policy<'_> {
+    fn drop(&mut self) {
+        self.space.cluster.run(&["delete", "migrationpolicy", &self.name]);
+    }
 }
 
 /// The guest shows further numbers.
@@ -121,7 +233,7 @@ fn console_there(space: &Space) -> Serial {
     space.console("web")
 }
 
-fn migration(name: &str) -> String {
+pub(super) fn migration(name: &str) -> String {
     format!(
         "
 apiVersion: kubevirt.io/v1

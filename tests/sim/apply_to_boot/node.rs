@@ -155,6 +155,7 @@ impl Launcher {
                 process: &process,
                 root: &root,
                 files: api::machine::Files::default(),
+                receives: false,
             })
         };
         let ready = Blocking::new("the pod", 1).run("preparing", PATIENCE, prepare).await;

@@ -79,6 +79,33 @@ pub(super) const GUESTS: &[Metric] = &[
         VMI,
         "Bytes of its memory that a guest writes each second, measured for a second after the page before.",
     ),
+    counter(
+        "kubevirt_vmi_migration_data_bytes_total",
+        VMI,
+        "Bytes of memory and copied disks of a live migration away from the node. These numbers stay for 90 s behind its end.",
+    ),
+    gauge("kubevirt_vmi_migration_data_processed_bytes", VMI, "Bytes sent so far, repeated ones among them."),
+    gauge(
+        "kubevirt_vmi_migration_data_remaining_bytes",
+        VMI,
+        "Bytes still to send; more where the guest writes faster.",
+    ),
+    gauge(
+        "kubevirt_vmi_migration_dirty_memory_rate_bytes",
+        VMI,
+        "Bytes of memory that the guest writes in each second.",
+    ),
+    gauge("kubevirt_vmi_migration_memory_transfer_rate_bytes", VMI, "Bytes of memory sent in each second."),
+    gauge(
+        "kubevirt_vmi_migration_disk_transfer_rate_bytes",
+        VMI,
+        "The same, by upstream's former name: it is not about disks.",
+    ),
+    counter(
+        "coracle_vmi_migration_stream_bytes_total",
+        &["node", "namespace", "name", "direction"],
+        "Bytes of all connections of a live migration from this node (sent) and to it (received): libvirt, memory, disks. Both nodes count them.",
+    ),
     gauge(
         "kubevirt_vmi_node_cpu_affinity",
         VMI,

@@ -47,7 +47,7 @@ pub(super) const VMIS: &[Metric] = &[
     gauge(
         "kubevirt_vmi_non_evictable",
         &["namespace", "name", "node"],
-        "1 for a VMI that an eviction cannot live-migrate, though its strategy asks for it.",
+        "1 for a VMI whose eviction strategy is LiveMigrate, and that cannot be live-migrated.",
     ),
     gauge(
         "kubevirt_vmi_number_of_outdated",
@@ -69,14 +69,51 @@ pub(super) const VMIS: &[Metric] = &[
         &["namespace", "name"],
         "Memory that the launcher pod of a VMI requests beside the guest's.",
     ),
-    gauge("kubevirt_vmi_migrations_in_pending_phase", &[], "Live migrations that are pending: always 0."),
+    gauge(
+        "kubevirt_vmi_migrations_in_pending_phase",
+        &[],
+        "Live migrations that wait for their turn, or for their target pod to be created (Pending).",
+    ),
     gauge(
         "kubevirt_vmi_migrations_in_scheduling_phase",
         &[],
-        "Live migrations that are scheduled: always 0.",
+        "Live migrations whose target pod does not run yet (Scheduling).",
     ),
-    gauge("kubevirt_vmi_migrations_in_running_phase", &[], "Live migrations that run: always 0."),
-    gauge("kubevirt_vmi_migrations_in_unset_phase", &[], "Live migrations without a phase: always 0."),
+    gauge(
+        "kubevirt_vmi_migrations_in_running_phase",
+        &[],
+        "Live migrations whose target pod runs (Scheduled, PreparingTarget, TargetReady, Running).",
+    ),
+    gauge(
+        "kubevirt_vmi_migrations_in_unset_phase",
+        &[],
+        "Live migrations that virt-controller has not looked at yet.",
+    ),
+    gauge(
+        "kubevirt_vmi_migration_succeeded",
+        &["namespace", "vmi", "vmim"],
+        "1 for each VirtualMachineInstanceMigration that has succeeded, as long as it exists.",
+    ),
+    gauge(
+        "kubevirt_vmi_migration_failed",
+        &["namespace", "vmi", "vmim"],
+        "1 for each VirtualMachineInstanceMigration that has failed, as long as it exists.",
+    ),
+    gauge(
+        "kubevirt_vmi_migration_start_time_seconds",
+        &["namespace", "name", "node", "migration_name"],
+        "Start of the last live migration of a VMI, in seconds since 1970. The node is that of the guest now.",
+    ),
+    gauge(
+        "kubevirt_vmi_migration_end_time_seconds",
+        &["namespace", "name", "node", "migration_name", "status"],
+        "End of it (succeeded, failed; without a status while the arrival of the guest is not certain).",
+    ),
+    histogram(
+        "kubevirt_vmi_migration_phase_transition_time_from_creation_seconds",
+        &["phase"],
+        "Seconds from the creation of a VirtualMachineInstanceMigration to each of its phases.",
+    ),
     histogram(
         "kubevirt_vmi_phase_transition_time_seconds",
         &["phase", "last_phase"],

@@ -26,6 +26,8 @@ pub enum IndexKey {
     StateOf(String, String),
     /// The migration moves the VMI of this namespace and name.
     MigratedVmi(String, String),
+    /// The migration of this uid copies a disk into the PVC.
+    MovedBy(String),
     /// The VMI runs on the node of this name.
     Node(String),
     /// A launcher pod of the VMI has, or would have, this namespace and name.

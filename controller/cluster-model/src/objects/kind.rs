@@ -71,6 +71,7 @@ kinds! {
     SubjectAccessReview: subject_access_review,
     VirtualMachineInstanceMigration: virtual_machine_instance_migration,
     UploadTokenRequest: upload_token_request,
+    MigrationPolicy: migration_policy,
 }
 
 /// Kind, namespace and name of an object. The namespace of a cluster-scoped object is empty.

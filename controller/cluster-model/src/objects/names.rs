@@ -81,9 +81,29 @@ pub fn state(vm: &str, uid: &str) -> String {
     format!("{}-{end}", start.trim_end_matches(['-', '.']))
 }
 
+/// The PVC that the disk of another one is copied into by the migration of this uid. The end of an earlier name of this kind is left out.
+pub fn moved(claim: &str, migration: &str) -> String {
+    const MOVED: &str = "-moved-";
+    const SHORT: usize = 5;
+    let is_end = |end: &str| end.len() == SHORT && end.bytes().all(|letter| ALPHABET.contains(&letter));
+    let begin = claim.rsplit_once(MOVED).filter(|(begin, end)| !begin.is_empty() && is_end(end));
+    let begin = begin.map_or(claim, |(begin, _)| begin);
+    let begin: String = begin.chars().take(LONGEST - MOVED.len() - SHORT).collect();
+    format!(
+        "{}{MOVED}{}",
+        begin.trim_end_matches(['-', '.']),
+        letters(&format!("{claim}/{migration}"), SHORT)
+    )
+}
+
 /// The migration by which a VMI of this uid leaves its node; `before` tells it from earlier ones.
 pub fn evacuation(vmi_uid: &str, before: &str) -> String {
     format!("kubevirt-evacuation-{}", letters(&format!("{vmi_uid}/{before}"), 8))
+}
+
+/// The migration by which a VMI of this uid gets a launcher pod of the current version; `before` tells it from earlier ones.
+pub fn workload_update(vmi_uid: &str, before: &str) -> String {
+    format!("kubevirt-workload-update-{}", letters(&format!("{vmi_uid}/{before}"), 8))
 }
 
 /// The worker pod that imports into the PVC of a name.
@@ -211,6 +231,21 @@ mod tests {
         }
         assert_eq!(cloner("9f1c"), "clone-source-9f1c");
         assert_ne!(cloner("9f1c"), clone_client("9f1c"));
+    }
+
+    #[test]
+    fn a_pvc_that_moves_again_has_a_new_name_that_is_no_longer() {
+        let first = moved("disk", "1");
+        assert!(
+            first.starts_with("disk-moved-") && first.len() == 16 && first == moved("disk", "1"),
+            "{first}"
+        );
+        let second = moved(&first, "2");
+        assert!(second.starts_with("disk-moved-") && second.len() == 16 && second != first, "{second}");
+        assert_ne!(moved("disk", "2"), first);
+        assert!(moved("disk-moved-house", "1").starts_with("disk-moved-house-moved-"), "vowels are a user's");
+        let long = moved(&"a.".repeat(126), "1");
+        assert!(long.len() <= 253 && is_name(&long), "{long}");
     }
 
     #[test]

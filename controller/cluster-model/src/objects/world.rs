@@ -33,6 +33,7 @@ use api::launcher::Ending;
 use api::machine::Settings;
 use api::meta::ObjectMeta;
 use api::migration::VirtualMachineInstanceMigration;
+use api::migration_policy::MigrationPolicy;
 use api::preset::VirtualMachineInstancePreset;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
@@ -47,6 +48,7 @@ pub struct World {
     pub vms: Store<VirtualMachine>,
     pub vmis: Store<VirtualMachineInstance>,
     pub migrations: Store<VirtualMachineInstanceMigration>,
+    pub migration_policies: Store<MigrationPolicy>,
     /// Whole objects; there are few.
     pub replica_sets: Store<Plain>,
     /// Whole objects; there are few.

@@ -1,6 +1,6 @@
 //! The webhook configurations that register virt-api with the API server.
 
-use super::{CDI, POOLS, Question, SIZES, SkipCondition, WEBHOOKS, Webhook};
+use super::{CDI, POLICIES, POOLS, Question, SIZES, SkipCondition, WEBHOOKS, Webhook};
 use crate::accounts::{Accounts, NODE_CLAIM};
 use crate::objects::{Program, names};
 use crate::servers::SERVICE;
@@ -64,6 +64,7 @@ impl Webhook {
             CDI => api::cdi::VERSION,
             SIZES => api::instancetype::VERSION,
             POOLS => api::pool::VERSION,
+            POLICIES => api::migration_policy::VERSION,
             _ => "v1",
         }
     }

@@ -86,7 +86,10 @@ fn kinds_of_cdi_are_asked_about_in_their_own_version() {
 fn what_another_cdi_asks_about_stands_in_configurations_of_its_own() {
     for (mutates, others) in [
         (true, &["kubevirt.io"][..]),
-        (false, &["", "instancetype.kubevirt.io", "kubevirt.io", "pool.kubevirt.io"]),
+        (
+            false,
+            &["", "instancetype.kubevirt.io", "kubevirt.io", "migrations.kubevirt.io", "pool.kubevirt.io"],
+        ),
     ] {
         let groups = |of_cdi: bool| -> BTreeSet<String> {
             let part = configuration(mutates, of_cdi, &TARGET);
@@ -140,6 +143,23 @@ fn instance_types_are_asked_about_in_the_version_that_is_stored() {
         assert_eq!(hook["rules"][0]["apiVersions"], json!(["v1beta1"]), "{hook}");
         assert_eq!((&hook["matchPolicy"], &hook["failurePolicy"]), (&json!("Equivalent"), &json!("Fail")));
     }
+}
+
+/// The name and the path are upstream's. virt-controller writes no policy.
+#[test]
+fn a_migration_policy_is_validated_in_its_own_version() {
+    let all = all(false);
+    let is_its = |hook: &&Value| hook["rules"][0]["apiGroups"] == json!(["migrations.kubevirt.io"]);
+    let hooks: Vec<&Value> = all.as_array().unwrap().iter().filter(is_its).collect();
+    let [hook] = hooks[..] else { panic!("{all}") };
+    assert_eq!(hook["name"], "migration-policy-validator.kubevirt.io");
+    assert_eq!(hook["clientConfig"]["service"]["path"], "/migration-policy-validate-create");
+    let rule = json!({
+        "apiGroups": ["migrations.kubevirt.io"], "apiVersions": ["v1alpha1"], "resources": ["migrationpolicies"],
+        "operations": ["CREATE", "UPDATE"], "scope": "*",
+    });
+    assert_eq!((&hook["rules"], &hook["failurePolicy"]), (&json!([rule]), &json!("Fail")));
+    assert_eq!(hook["matchConditions"].as_array().map(Vec::len), Some(1), "{hook}");
 }
 
 /// Of what virt-api writes for a user nothing is filled in; the validators are asked all the same.

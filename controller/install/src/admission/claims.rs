@@ -4,6 +4,8 @@
 //! |---|---|
 //! | patch `persistentvolumeclaims` | annotations of CDI; the labels that name an instance type and a preference; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that has no controller, and whose annotations permit the adoption |
 //! | create, delete `persistentvolumeclaims` | beside those of DataVolumes: `prime-UID`, owned by the PVC of that uid |
+//! | create, delete `persistentvolumeclaims` | those that a live migration copies a disk into, by the label of the migration, which is removed when the guest runs there |
+//! | patch `persistentvolumeclaims` | their owner, from the migration to a VM or a VMI or to none; the annotations that say where a disk has moved |
 //! | create `persistentvolumeclaims` | `persistent-state-for-…`, of no more than [`SIZE`] and filled from nothing, owned by a VM or a VMI |
 //! | patch `persistentvolumes` | the hand-over of a volume from `prime-UID` to the PVC of that uid, in one namespace; its reclaim policy, for that time |
 //!
@@ -42,8 +44,10 @@ use super::controller::{base, is_owned};
 use super::{Policy, differ_only, literal, rule, same};
 use crate::InstallOptions;
 use api::cdi::GROUP;
-use api::cdi::annotations::{ADOPTED_BY, ALLOW_ADOPTION, POPULATED_FOR, RECLAIM_POLICY};
-use cluster_model::objects::{ADOPTS, Kind, PRIME};
+use api::cdi::annotations::{ADOPTED_BY, ALLOW_ADOPTION, CLONE_REQUEST, POPULATED_FOR, RECLAIM_POLICY};
+use api::instancetype::DEFAULTS;
+use cluster_model::claim_moves::{MOVED_FROM, MOVED_TO, MOVING_TO};
+use cluster_model::objects::{ADOPTS, Kind, MIGRATION_JOB, MIGRATION_NAME, PRIME};
 use cluster_model::state::{SIZE, STATE_FOR};
 
 pub(super) fn policies(options: &InstallOptions) -> [Policy; 1] {
@@ -130,6 +134,64 @@ pub(super) fn is_state(object: &str) -> String {
     )
 }
 
+/// True if the finalizers of a PVC are unchanged, and only annotations and labels of virt-controller's own are not.
+pub(super) fn is_noted_at_most() -> String {
+    let annotations = format!(
+        "key.startsWith('cdi.kubevirt.io/') || key == {} || key in {}",
+        literal(CLONE_REQUEST),
+        literal([MOVING_TO, MOVED_TO, MIGRATION_NAME])
+    );
+    let labels = format!("key.startsWith({}) || key == {}", literal(DEFAULTS), literal(MIGRATION_JOB));
+    format!(
+        "{} && {} && {}",
+        same("metadata.finalizers"),
+        differ_only("metadata.?annotations", &annotations),
+        differ_only("metadata.?labels", &labels)
+    )
+}
+
+/// True for a PVC that its live migration owns, and that is filled from nothing else.
+pub(super) fn is_made_for_migration(object: &str) -> String {
+    let kind = Kind::VirtualMachineInstanceMigration;
+    format!(
+        "{} && {object}.metadata.?ownerReferences.orValue([]).all(owner, owner.kind == {} && owner.apiVersion == {} && \
+         owner.uid == {}) && {} && !has({object}.spec.dataSource) && !has({object}.spec.dataSourceRef) && \
+         !has({object}.spec.volumeName)",
+        is_of_migration(object),
+        literal(kind.name()),
+        literal(kind.api_version()),
+        label(object),
+        is_owned(object, kind),
+    )
+}
+
+/// True for a PVC that a live migration copies a disk into.
+pub(super) fn is_of_migration(object: &str) -> String {
+    format!("{} != '' && {} != ''", label(object), note(object, MOVED_FROM))
+}
+
+/// True if the label of a live migration is unchanged, or removed.
+pub(super) fn is_let_go_at_most() -> String {
+    format!("{} in ['', {}]", label("object"), label("oldObject"))
+}
+
+/// The uid of the live migration that copies a disk into a PVC.
+fn label(object: &str) -> String {
+    format!("{object}.metadata.?labels[?{}].orValue('')", literal(MIGRATION_JOB))
+}
+
+/// True if a PVC that a live migration owned has a VM or a VMI as its owner now, or none.
+fn is_kept_for_good(new: &str, old: &str) -> String {
+    let (vm, vmi) = (Kind::VirtualMachine, Kind::VirtualMachineInstance);
+    format!(
+        "{} && {old}.all(owner, owner.uid == {}) && {new}.size() <= 1 && {new}.all(owner, owner.kind in {} && owner.apiVersion == {})",
+        is_of_migration("oldObject"),
+        label("oldObject"),
+        literal([vm.name(), vmi.name()]),
+        literal(vm.api_version()),
+    )
+}
+
 /// True if the spec of a PVC is unchanged, or requests more storage for a PVC that a DataVolume owns.
 pub(super) fn grows_at_most() -> String {
     let size = |object: &str| format!("quantity(string({object}.spec.resources.requests.storage))");
@@ -151,10 +213,11 @@ pub(super) fn is_adopted_at_most() -> String {
     let owners = |object: &str| format!("{object}.metadata.?ownerReferences.orValue([])");
     let (new, old) = (owners("object"), owners("oldObject"));
     format!(
-        "{new} == {old} || {} || ({}) && {new}.size() == {old}.size() + 1 && {old}.all(owner, owner in {new} && \
+        "{new} == {old} || {} || {} || ({}) && {new}.size() == {old}.size() + 1 && {old}.all(owner, owner in {new} && \
          !owner.?controller.orValue(false)) && {new}.all(owner, owner in {old} || owner.kind == {} && owner.apiVersion == {} && \
          owner.name == object.metadata.name)",
         is_given_back(&new, &old),
+        is_kept_for_good(&new, &old),
         may_be_taken("oldObject"),
         literal(Kind::DataVolume.name()),
         literal(Kind::DataVolume.api_version()),

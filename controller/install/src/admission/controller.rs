@@ -5,7 +5,7 @@
 //! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`cluster_model::launcher`]; workers: owned by a PVC, or, without a PVC, by a DataImportCron that they poll for, in that form, with nothing of the node's but an image that it pulls for an import, and those of exports and clones only reading ([`cluster_model::worker`]) |
 //! | create `pods/eviction` | launchers, by their names |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions, of a worker pod only the annotation with its permit |
-//! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI |
+//! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI and of live migrations |
 //! | create, patch `datasources` | those of DataImportCrons, which reference PVCs of their namespace; of all others the status, which is not a subresource |
 //! | patch `dataimportcrons` | their status, which is not a subresource, and the annotation of the newest digest |
 //! | patch `cdis` | finalizers and status, which is not a subresource |
@@ -46,8 +46,8 @@
 
 use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::InstallOptions;
-use api::cdi::annotations::{CLONE_REQUEST, DESIRED_DIGEST, IMPORT_CRON};
-use api::instancetype::{DEFAULTS, MatcherKind};
+use api::cdi::annotations::{DESIRED_DIGEST, IMPORT_CRON};
+use api::instancetype::MatcherKind;
 use cluster_model::accounts::Accounts;
 use cluster_model::clones::SOURCE;
 use cluster_model::launcher::{CAPABILITIES, USER, VOLUMES};
@@ -101,29 +101,31 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 13] {
         vec![
             (
                 format!(
-                    "request.operation != 'CREATE' || {} || {} || {}",
+                    "request.operation != 'CREATE' || {} || {} || {} || {}",
                     is_owned("object", Kind::DataVolume),
                     super::claims::is_prime("object"),
-                    super::claims::is_state("object")
+                    super::claims::is_state("object"),
+                    super::claims::is_made_for_migration("object")
                 ),
-                "makes the PVCs of DataVolumes only, those that are filled in the place of others, and small ones for EFI variables \
-                 and TPMs of VMs",
-            ),
-            (
-                format!("request.operation != 'DELETE' || {}", super::claims::is_prime("oldObject")),
-                "deletes only PVCs that were filled in the place of others",
+                "makes the PVCs of DataVolumes only, those that are filled in the place of others, small ones for EFI variables \
+                 and TPMs of VMs, and those that live migrations copy disks into",
             ),
             (
                 format!(
-                    "request.operation != 'UPDATE' || {} && {} && {}",
-                    same("metadata.finalizers"),
-                    differ_only(
-                        "metadata.?annotations",
-                        &format!("key.startsWith('cdi.kubevirt.io/') || key == {}", literal(CLONE_REQUEST))
-                    ),
-                    differ_only("metadata.?labels", &format!("key.startsWith({})", literal(DEFAULTS))),
+                    "request.operation != 'DELETE' || {} || {}",
+                    super::claims::is_prime("oldObject"),
+                    super::claims::is_of_migration("oldObject")
                 ),
-                "changes only annotations of CDI of a PVC, the labels of its instance type and preference, its size and its owner",
+                "deletes only PVCs that were filled in the place of others, and those of live migrations that have not ended in success",
+            ),
+            (
+                format!("request.operation != 'UPDATE' || {}", super::claims::is_noted_at_most()),
+                "changes only annotations of CDI and of live migrations of a PVC, the labels of its instance type and preference, its size \
+                 and its owner",
+            ),
+            (
+                format!("request.operation != 'UPDATE' || {}", super::claims::is_let_go_at_most()),
+                "marks no PVC as one of a live migration that existed before",
             ),
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::grows_at_most()),

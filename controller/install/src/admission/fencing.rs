@@ -24,7 +24,7 @@ use super::{Policy, api, is_user, literal, rule, same};
 use crate::InstallOptions;
 use cluster_model::accounts::Accounts;
 use cluster_model::metadata::{FENCING, RESERVED};
-use cluster_model::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_VM, Program};
+use cluster_model::objects::{FINALIZER, FOUND_BY, LAUNCHER, MIGRATION_JOB, OF_VM, Program};
 use cluster_model::subresources::VMI_STATUS_FIELDS;
 
 /// RBAC verb of users who may end fencing.
@@ -37,6 +37,8 @@ const COLLECTORS: [&str; 3] = [
     "system:serviceaccount:kube-system:pod-garbage-collector",
     "system:kube-controller-manager",
 ];
+/// Labels of launcher pods that nobody changes: those by which they are found, and the migration whose target a pod is.
+const FENCED: [&str; 5] = [FOUND_BY[0], FOUND_BY[1], FOUND_BY[2], FOUND_BY[3], MIGRATION_JOB];
 /// Fields of a VMI's status that decide about its next run or its node.
 const DECISIVE: [&str; 5] = [
     "nodeName",
@@ -149,12 +151,12 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 6] {
                     format!(
                         "request.operation != 'UPDATE' || {} && {} || {}",
                         same("metadata.ownerReferences"),
-                        FOUND_BY.map(|key| same_key("metadata.?labels", key)).join(" && "),
+                        FENCED.map(|key| same_key("metadata.?labels", key)).join(" && "),
                         exit("oldObject")
                     ),
                     format!(
                         "the owner of a launcher pod and the labels it is found by stay: {}",
-                        FOUND_BY.join(", ")
+                        FENCED.join(", ")
                     ),
                 ),
                 (

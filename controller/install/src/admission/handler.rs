@@ -71,7 +71,9 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 3] {
         format!("{} && {}", on("oldObject"), on("object"))
     };
     vmis.variables.push(("runs", both("?nodeName")));
-    vmis.variables.push(("receives", both("?migrationState.?targetNode")));
+    // Also after its end the state names the target.
+    let is_open = "!oldObject.?status.?migrationState.?completed.orValue(false)";
+    vmis.variables.push(("receives", format!("{} && {is_open}", both("?migrationState.?targetNode"))));
     also(
         &mut vmis,
         "variables.runs || variables.receives".to_owned(),
@@ -102,6 +104,18 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 3] {
             &format!("(variables.runs && key in {source} || variables.receives && key in {target})"),
         ),
         "changes only its own fields of a VMI's migration",
+    );
+    let of_end =
+        |object: &str, field: &str| format!("{object}.?status.?migrationState.?{field}.orValue(false)");
+    also(
+        &mut vmis,
+        format!(
+            "{} == {} || {}",
+            of_end("object", "completed"),
+            of_end("oldObject", "completed"),
+            of_end("object", "failed")
+        ),
+        "ends a migration of a VMI as failed only",
     );
     also(
         &mut vmis,

@@ -229,6 +229,35 @@ fn virt_controller_makes_services_of_upload_pods_only() {
     }
 }
 
+/// The guest runs on it since a live migration, or has run on it until then.
+#[test]
+fn virt_controller_deletes_no_pvc_but_those_of_live_migrations_that_have_not_arrived() {
+    let policy = policy("kubevirt-controller-claims");
+    let validations = policy["spec"]["validations"].as_array().unwrap();
+    let about = |words: &str| {
+        let found = validations.iter().find(|one| one["message"].as_str().unwrap().contains(words));
+        found.unwrap()["expression"].as_str().unwrap()
+    };
+    let label =
+        |object: &str| format!("{object}.metadata.?labels[?\"kubevirt.io/migrationJobUID\"].orValue('')");
+    let from =
+        |object: &str| format!("{object}.metadata.?annotations[?\"coracle.io/moved-from\"].orValue('')");
+    let is_new = |object: &str| format!("{} != '' && {} != ''", label(object), from(object));
+    assert!(about("deletes only PVCs").ends_with(&format!(" || {}", is_new("oldObject"))));
+    // It cannot give the label to a PVC that exists.
+    let kept =
+        format!("request.operation != 'UPDATE' || {} in ['', {}]", label("object"), label("oldObject"));
+    assert_eq!(about("marks no PVC as one of a live migration"), kept);
+    let made = about("makes the PVCs of DataVolumes only");
+    assert!(
+        made.contains(&is_new("object")) && made.contains(&format!("owner.uid == {}", label("object"))),
+        "{made}"
+    );
+    let owners = about("gives a PVC that has no controller");
+    assert!(owners.contains(&format!("{} && oldObject.metadata", is_new("oldObject"))), "{owners}");
+    assert!(owners.contains("owner.kind in [\"VirtualMachine\",\"VirtualMachineInstance\"]"), "{owners}");
+}
+
 /// The garbage collector deletes a PVC whose only owner does not exist. So an owner is only added to a PVC
 /// that permits it, and the account cannot set that permission itself.
 #[test]
@@ -378,6 +407,7 @@ fn fencing_is_held() {
     }
     let pods = policy("kubevirt-fencing-pods");
     assert!(FOUND_BY.iter().all(|label| expressions(&pods).contains(label)));
+    assert!(expressions(&pods).contains("kubevirt.io/migrationJobUID"));
     assert_eq!(
         pods["spec"]["matchConstraints"]["objectSelector"]["matchLabels"],
         json!({"kubevirt.io": "virt-launcher"})

@@ -1,5 +1,4 @@
-//! Alerts, by upstream's names. Those on live migration, snapshots and virt-operator are missing, since these
-//! do not exist. `VirtHandlerDaemonSetRolloutFailing` and `VirtLauncherPodsStuckFailed` need
+//! Alerts, by upstream's names. Those on snapshots and virt-operator are missing, since these do not exist. `VirtHandlerDaemonSetRolloutFailing` and `VirtLauncherPodsStuckFailed` need
 //! kube-state-metrics, `KubeVirtDeprecatedAPIRequested` needs the metrics of the API server; each is silent
 //! without.
 
@@ -213,6 +212,14 @@ fn of_vms() -> Vec<Alert> {
             "kubevirt_vmi_non_evictable * on (namespace, name) group_left () \
              max by (namespace, name) (kubevirt_vmi_info{phase=\"running\"}) == 1",
             format!("{vm} has the eviction strategy LiveMigrate and cannot be live-migrated."),
+        ),
+        // Each migration is a series, which counts although its object may be gone.
+        alert(
+            "KubeVirtVMIExcessiveMigrations",
+            ("0m", "warning", "none"),
+            "count by (namespace, vmi) (max by (namespace, vmi, vmim) (\
+             max_over_time(kubevirt_vmi_migration_succeeded[1d]))) >= 12",
+            "VMI {{ $labels.vmi }} in namespace {{ $labels.namespace }} has migrated {{ $value }} times in 24 hours.",
         ),
         alert(
             "VirtualMachineStuckInUnhealthyState",

@@ -1,7 +1,7 @@
 //! Sums over all pods, by the names that upstream's dashboards and alerts use, including names that upstream
 //! has deprecated. Those about virt-operator are virt-controller's, which does its work here. Those about
-//! live migration and snapshots stay empty while there are none; those about containers and PVCs need the
-//! metrics of the kubelet and kube-state-metrics.
+//! snapshots stay empty while there are none; those about containers and PVCs need the metrics of the kubelet
+//! and kube-state-metrics.
 
 use serde_json::{Value, json};
 

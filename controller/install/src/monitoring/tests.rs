@@ -25,8 +25,6 @@ const OF_CONTAINER: &[&str] = &["container", "node", "resource"];
 /// Labels that our recording rules add.
 const OF_RECORDS: [(&str, &[&str]); 1] =
     [("pvc:kubevirt_vmsnapshot_labels:info", &["vm_name", "vm_namespace"])];
-/// Upstream's metrics that have another name in a rule and are not served yet: of live migration.
-const LATER: [&str; 1] = ["kubevirt_vmi_migration_data_bytes_total"];
 /// Labels that Prometheus adds to the samples of a pod.
 const OF_TARGET: [&str; 4] = ["namespace", "pod", "job", "instance"];
 
@@ -79,7 +77,7 @@ fn rules_and_dashboards_ask_for_what_is_served() {
                 labels.extend(metric.labels);
             } else if let Some((_, others)) = OF_OTHERS.iter().find(|(name, _)| *name == one.name) {
                 labels.extend(*others);
-            } else if !LATER.contains(&one.name.as_str()) {
+            } else {
                 assert!(recorded.contains(&one.name), "{} is served by nobody: {expression}", one.name);
                 let of_record = OF_RECORDS.iter().filter(|(name, _)| *name == one.name);
                 labels.extend(of_record.flat_map(|(_, more)| *more));

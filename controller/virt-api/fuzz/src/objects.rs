@@ -121,6 +121,13 @@ fn begun(path: &str) -> (&'static str, Value) {
         let metadata = json!({"namespace": "n", "name": "web"});
         (kind, json!({"apiVersion": "kubevirt.io/v1", "kind": kind, "metadata": metadata, "spec": spec}))
     };
+    if path.starts_with("/migration-policy") {
+        let selectors = json!({"namespaceSelector": {"zone": "a"}});
+        let experimental = json!({"stallDetector": {"ewmaAlpha": "0.4"}});
+        let spec =
+            json!({"selectors": selectors, "bandwidthPerMigration": "64Mi", "experimental": experimental});
+        return object("MigrationPolicy", spec);
+    }
     match path.trim_start_matches('/').split('-').next() {
         Some("virtualmachines") => {
             object("VirtualMachine", json!({"runStrategy": "Always", "template": template}))

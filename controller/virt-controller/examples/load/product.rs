@@ -143,6 +143,7 @@ async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value
         kernel_boot: None,
         agent: false,
         targets: [("root".to_owned(), "vda".to_owned())].into(),
+        sizes: Default::default(),
         links: [].into(),
         credentials: None,
         receives: false,

@@ -4,6 +4,7 @@ use super::{cases, comes_to_an_end, none, nothing_is_left};
 use crate::sim::event::{Event, faults, migration_event};
 use crate::sim::history::Run;
 use crate::sim::migration::MigrationEnd;
+use api::job::Stage;
 use api::launcher::{Ending, Life};
 use cluster_model::objects::{Key, Kind};
 use proptest::prelude::*;
@@ -118,6 +119,22 @@ fn a_guest_whose_migration_fails_stays_where_it_is() {
     }
 }
 
+#[test]
+fn a_migration_whose_nodes_do_not_come_together_ends_in_time_and_the_next_one_succeeds() {
+    for (end, reason) in [
+        (MigrationEnd::TargetHangs, "Migration failed: The migration waited 300 s for virt-handler of the "),
+        (MigrationEnd::TargetGivesUp, "Migration failed: The target gave up: nobody came"),
+    ] {
+        let (mut run, vmi) = running();
+        let before = seen(&run, &vmi);
+        happens(&mut run, &[Event::MigrationEnds(0, end), Event::Migrate(0)]);
+        assert_eq!((seen(&run, &vmi), phases(&run)), (before, vec!["Failed".to_owned()]));
+        assert!(failures(&run).iter().any(|message| message.starts_with(reason)), "{:?}", failures(&run));
+        happens(&mut run, &[Event::Migrate(0), ARRIVES]);
+        assert_eq!(phases(&run), ["Failed", "Succeeded"]);
+    }
+}
+
 /// The virt-handler of the source is gone with its node's network, or was killed.
 #[test]
 fn a_guest_arrives_though_its_source_never_reports_the_end() {
@@ -180,6 +197,39 @@ fn a_controller_that_is_killed_at_any_request_of_a_migration_goes_on_with_it() {
             assert_eq!(seen(&run, &vmi), ("node2".to_owned(), uid, 1), "{request} {is_done}");
             assert_eq!(phases(&run), ["Succeeded"], "{request} {is_done}");
         }
+    }
+}
+
+/// The second VM has a disk that one node can use.
+#[test]
+fn a_disk_goes_along_and_is_not_lost_at_whichever_request_the_controller_is_killed() {
+    use crate::sim::event::Fault;
+    let (vm, vmi) = (Kind::VirtualMachine, Kind::VirtualMachineInstance);
+    let [vm, vmi] = [vm, vmi].map(|kind| Key::new(kind, "n", "second"));
+    let claim = |spec: &Value| {
+        let volume = spec["volumes"][0].clone();
+        let name = volume["persistentVolumeClaim"]["claimName"]
+            .as_str()
+            .or_else(|| volume["dataVolume"]["name"].as_str());
+        name.unwrap_or_default().to_owned()
+    };
+    for request in 0..24 {
+        let is_done = request % 2 == 0;
+        let mut run = Run::new();
+        happens(&mut run, &[Event::Work(Some(Stage::Done)), Event::Vm(1, "Always")]);
+        let (_, uid, _) = seen(&run, &vmi);
+        assert_eq!(claim(&run.sim.get(&vmi)["spec"]), "data");
+        run.expect(&[(0, Fault::Break(request, is_done)), (usize::from(request) / 3, Fault::Restart(1))]);
+        happens(&mut run, &[Event::Migrate(1), Event::MigrationEnds(1, MigrationEnd::Arrives(request % 6))]);
+        assert_eq!(seen(&run, &vmi), ("node2".to_owned(), uid.clone(), 1), "{request} {is_done}");
+        let new = claim(&run.sim.get(&vmi)["spec"]);
+        assert!(new.starts_with("data-moved-"), "{request} {is_done}: {new}");
+        assert_eq!(claim(&run.sim.get(&vm)["spec"]["template"]["spec"]), new, "{request} {is_done}");
+        assert_eq!(run.sim.condition(&vm, "RestartRequired"), None, "{request} {is_done}");
+        // The next run has the same disk.
+        happens(&mut run, &[Event::Guest(1, true)]);
+        let (_, next, _) = seen(&run, &vmi);
+        assert!(next != uid && claim(&run.sim.get(&vmi)["spec"]) == new, "{request} {is_done}");
     }
 }
 

@@ -17,7 +17,7 @@
 //! and its deletion removes nothing ([`unwanted`]).
 //! The observed version and generation are those for which every component is ready ([`status`]). The object
 //! sets the placement, replicas and patches of components ([`components`]). VMIs of an older version are
-//! counted, and evicted if its strategy says so ([`workloads`]). A field that is set and has no effect is
+//! counted, and migrated or evicted if its strategy says so ([`workloads`]). A field that is set and has no effect is
 //! named by the condition `SettingsServed`. `DataVolumesServed` says if this installation fills disks
 //! ([`crate::cdi`]). Settings of the ConfigMap `kubevirt-config`, as older guides have them, are written into
 //! fields that the object leaves unset ([`config_map`]), as the last step: a refusal of that, because of any other field of the spec,
@@ -110,8 +110,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     state.write(status_of(&mut next), settings.meta().generation);
     let outdated = workloads::outdated_vmis(world);
     status_of(&mut next)["outdatedVirtualMachineInstanceWorkloads"] = json!(outdated.len());
-    let evictions = match missing {
-        None => workloads::batch(world, &mut next, &outdated, now),
+    let updates = match missing {
+        None => workloads::update(world, &mut next, &outdated, now),
         Some(_) => Plan::default(),
     };
     let (value, reason, message) = served_condition(&[unserved(&next), keys].concat());
@@ -151,7 +151,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             adoption.record_event(Kind::KubeVirt, settings.meta(), true, "SettingsTaken", message);
         }
     }
-    plan.and(evictions).and(cdi::create_if_missing(world)).and(adoption)
+    plan.and(updates).and(cdi::create_if_missing(world)).and(adoption)
 }
 
 /// Message about settings that were taken from the ConfigMap.

@@ -1,19 +1,22 @@
-//! VMIs in launcher pods of another version than new pods. They are counted, and evicted if the KubeVirt
+//! VMIs in launcher pods of another version than new pods. They are counted, and migrated or evicted if the KubeVirt
 //! object says so.
 //!
 //! ```text
-//!  an upgrade is whole ─► a batch: its time is noted at the KubeVirt object ─► evictions are asked for ─► batchEvictionInterval ─► …
+//!  an upgrade is whole ─► LiveMigrate: those that can migrate, as many at once as parallelMigrationsPerCluster lets
+//!                     └─► Evict, of the others: a batch: its time is noted at the KubeVirt object ─► evictions are asked for ─► batchEvictionInterval ─► …
 //! ```
 //!
 //! **Flow.** `spec.workloadUpdateStrategy` with the method `Evict`: at most `batchEvictionSize` VMIs each
 //! `batchEvictionInterval`. An eviction shuts the guest down; the VM's run strategy starts it again, in a new
 //! pod. A disruption budget or a VMI's own `evictionStrategy` may delay it: a later batch tries again, and
-//! the VMIs of a batch change from one to the next.
+//! the VMIs of a batch change from one to the next. With the method `LiveMigrate` a VMI that can migrate gets a migration
+//! (`migration/automatic.rs`), and is not evicted.
 //! **Guarantees.** The time of a batch is written before its first eviction, and if that write fails, the
 //! batch is skipped. So the next leader keeps the interval. No VMI is evicted before every component is of
 //! the new version and ready, because the new pods need those. A VMI that has to be live-migrated and cannot
 //! be (`evictionStrategy: LiveMigrate`) is not evicted.
 
+use crate::migration::{self, can_migrate};
 use crate::vmi::is_outdated;
 use api::duration::Duration;
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
@@ -28,6 +31,8 @@ const BATCH: &str = "kubevirt.io/last-eviction-batch";
 /// Default size of a batch and default pause, as upstream.
 const SIZE: i64 = 10;
 const PAUSE: SignedDuration = SignedDuration::from_mins(1);
+/// Interval of looking for the next migrations.
+const LOOK: SignedDuration = SignedDuration::from_secs(10);
 /// Shortest pause between batches.
 const LEAST: SignedDuration = SignedDuration::from_secs(1);
 
@@ -47,14 +52,55 @@ pub(super) fn outdated_vmis(world: &World) -> Vec<OutdatedVmi<'_>> {
     found.filter(|(vmi, pod)| runs(vmi) && is_outdated(pod, &world.facts.launcher_image)).collect()
 }
 
+/// Migrations of those that can migrate, and the next batch of evictions of the others, by the methods of the strategy.
+pub(super) fn update(world: &World, next: &mut Value, all: &[OutdatedVmi<'_>], now: Timestamp) -> Plan {
+    let methods = next["spec"]["workloadUpdateStrategy"]["workloadUpdateMethods"].as_array().cloned();
+    let has = |method: &str| methods.iter().flatten().any(|known| known == method);
+    let (migratable, others): (Vec<_>, Vec<_>) =
+        all.iter().copied().partition(|(vmi, _)| has("LiveMigrate") && can_migrate(vmi));
+    let mut plan = migrations(world, &migratable, now);
+    if has("Evict") {
+        plan = plan.and(batch(world, next, &others, now));
+    }
+    plan
+}
+
+/// As many migrations as may go on at once. The others come as those end.
+fn migrations(world: &World, migratable: &[OutdatedVmi<'_>], now: Timestamp) -> Plan {
+    let most = world.config().migrations.parallel_migrations_per_cluster.unwrap_or_default();
+    let unfinished =
+        world.migrations.all().filter(|migration| !migration::phase(migration).is_final()).count();
+    let room = usize::try_from(most).unwrap_or_default().saturating_sub(unfinished);
+    let mut plan = Plan::default();
+    let mut made = 0_usize;
+    for (vmi, _) in shuffled(migratable, now) {
+        if made >= room {
+            break;
+        }
+        let one = migration::update(world, vmi, now);
+        made = made.saturating_add(usize::from(!one.steps.is_empty()));
+        plan = plan.and(one);
+    }
+    if let (false, Ok(after)) = (migratable.is_empty(), now.checked_add(LOOK)) {
+        plan.look_again(after);
+    }
+    plan
+}
+
+/// In another order at each time, so that one whose turn fails does not keep the others from theirs.
+fn shuffled<'a>(all: &[OutdatedVmi<'a>], now: Timestamp) -> Vec<OutdatedVmi<'a>> {
+    let time = stamp(now);
+    let mut all = all.to_vec();
+    all.sort_by_key(|(vmi, _)| {
+        names::fnv(&format!("{time} {}", vmi.metadata.uid.as_deref().unwrap_or_default()))
+    });
+    all
+}
+
 /// The next batch, which is noted at the KubeVirt object as it will be. The plan has the evictions, and when the next is due.
-pub(super) fn batch(world: &World, next: &mut Value, all: &[OutdatedVmi<'_>], now: Timestamp) -> Plan {
+fn batch(world: &World, next: &mut Value, all: &[OutdatedVmi<'_>], now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let said = &next["spec"]["workloadUpdateStrategy"];
-    let methods = said["workloadUpdateMethods"].as_array().cloned().unwrap_or_default();
-    if !methods.iter().any(|method| method == "Evict") {
-        return plan;
-    }
     let size = usize::try_from(said["batchEvictionSize"].as_i64().unwrap_or(SIZE)).unwrap_or_default();
     let pause = said["batchEvictionInterval"].as_str().and_then(Duration::parse);
     let pause = pause.map_or(PAUSE, |pause| SignedDuration::from_nanos(pause.nanos())).max(LEAST);
@@ -64,7 +110,7 @@ pub(super) fn batch(world: &World, next: &mut Value, all: &[OutdatedVmi<'_>], no
         let stays = matches!(strategy, Some(EvictionStrategy::LiveMigrate));
         !stays && vmi.metadata.deletion_timestamp.is_none() && !pod.is_going() && !pod.has_ended()
     };
-    let mut due: Vec<OutdatedVmi<'_>> = all.iter().copied().filter(|(vmi, pod)| may_go(vmi, pod)).collect();
+    let due: Vec<OutdatedVmi<'_>> = all.iter().copied().filter(|(vmi, pod)| may_go(vmi, pod)).collect();
     if due.is_empty() || size == 0 {
         return plan;
     }
@@ -76,13 +122,8 @@ pub(super) fn batch(world: &World, next: &mut Value, all: &[OutdatedVmi<'_>], no
         plan.look_again(after);
         return plan;
     }
-    let time = stamp(now);
-    // Those whose eviction is put off do not keep the others from their turn.
-    due.sort_by_key(|(vmi, _)| {
-        names::fnv(&format!("{time} {}", vmi.metadata.uid.as_deref().unwrap_or_default()))
-    });
-    next["metadata"]["annotations"][BATCH] = json!(time);
-    for (vmi, pod) in due.into_iter().take(size) {
+    next["metadata"]["annotations"][BATCH] = json!(stamp(now));
+    for (vmi, pod) in shuffled(&due, now).into_iter().take(size) {
         let image = &world.facts.launcher_image;
         let message = format!(
             "the launcher pod is of another version than new ones, whose image is {image}: its eviction is \
@@ -162,11 +203,64 @@ mod tests {
             let (mut sim, key) = upgraded(2, &json!({"workloadUpdateMethods": methods}));
             sim.settle();
             assert_eq!((evicted(&sim), count(&sim, &key)), (0, json!(2)), "{methods}");
-            let (status, _, said) = sim.condition(&key, "SettingsServed").unwrap();
-            let named = said
-                .contains("spec.workloadUpdateStrategy.workloadUpdateMethods: no effect, \"LiveMigrate\"");
-            assert_eq!((status == "False", named), (methods != json!([]), methods != json!([])), "{said}");
+            assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
+            assert_eq!(sim.keys(Kind::VirtualMachineInstanceMigration), []);
         }
+    }
+
+    fn migrations(sim: &Sim) -> Vec<Value> {
+        sim.keys(Kind::VirtualMachineInstanceMigration).iter().map(|key| sim.get(key).clone()).collect()
+    }
+
+    /// VMIs of which all but the first can migrate, and the plan of the KubeVirt object alone.
+    fn migratable(count: usize, methods: &Value) -> (Sim, Key) {
+        let (mut sim, key) = upgraded(count, &json!({"workloadUpdateMethods": methods}));
+        for number in 1..count {
+            let vmi = Key::new(Kind::VirtualMachineInstance, "n", format!("vmi-{number}"));
+            let can = json!([{"type": "LiveMigratable", "status": "True"}]);
+            sim.change(&vmi, json!({"status": {"conditions": can}}));
+        }
+        (sim, key)
+    }
+
+    fn once(sim: &mut Sim, key: &Key) {
+        let plan = crate::decide(&sim.world, key, sim.now);
+        sim.apply(plan);
+    }
+
+    #[test]
+    fn those_that_can_migrate_do_and_the_others_are_evicted_if_the_methods_say_so() {
+        for (methods, expected) in [
+            (json!(["LiveMigrate"]), (2, 0)),
+            (json!(["LiveMigrate", "Evict"]), (2, 1)),
+            (json!(["Evict"]), (0, 3)),
+        ] {
+            let (mut sim, key) = migratable(3, &methods);
+            once(&mut sim, &key);
+            assert_eq!((migrations(&sim).len(), evicted(&sim)), expected, "{methods}");
+            once(&mut sim, &key);
+            assert_eq!(migrations(&sim).len(), expected.0, "once");
+        }
+    }
+
+    #[test]
+    fn as_many_migrate_at_once_as_the_settings_let() {
+        let (mut sim, key) = migratable(5, &json!(["LiveMigrate"]));
+        let most = json!({"spec": {"configuration": {"migrations": {"parallelMigrationsPerCluster": 2}}}});
+        sim.change(&key, most);
+        once(&mut sim, &key);
+        let first = migrations(&sim);
+        assert_eq!(first.len(), 2);
+        assert_eq!(first[0]["spec"]["priority"], "system-critical");
+        assert_eq!(first[0]["metadata"]["annotations"]["kubevirt.io/workloadUpdateMigration"], "");
+        let name = first[0]["metadata"]["name"].as_str().unwrap();
+        assert!(name.starts_with("kubevirt-workload-update-"), "{name}");
+        once(&mut sim, &key);
+        assert_eq!(migrations(&sim).len(), 2);
+        let done = Key::new(Kind::VirtualMachineInstanceMigration, "n", name);
+        sim.change(&done, json!({"status": {"phase": "Succeeded"}}));
+        once(&mut sim, &key);
+        assert_eq!(migrations(&sim).len(), 3);
     }
 
     #[test]

@@ -286,6 +286,28 @@ fn what_a_user_wrote_is_cut_and_a_vmi_with_an_old_launcher_is_counted() {
 }
 
 #[test]
+fn a_vmi_is_not_evictable_where_it_has_to_migrate_and_cannot_or_that_is_not_known() {
+    for (strategy, migratable, value) in [
+        (json!("LiveMigrate"), Some("True"), 0),
+        (json!("LiveMigrate"), Some("False"), 1),
+        (json!("LiveMigrate"), None, 1),
+        (json!("LiveMigrateIfPossible"), Some("False"), 0),
+        (json!("None"), None, 0),
+        (json!(null), None, 0),
+    ] {
+        let mut sim = Sim::new();
+        let mut object = vmi("web");
+        object["spec"]["evictionStrategy"] = strategy.clone();
+        let said = migratable.map(|status| json!({"type": "LiveMigratable", "status": status}));
+        object["status"] = json!({"phase": "Running", "nodeName": "node1", "conditions": said.as_slice()});
+        sim.put(Kind::VirtualMachineInstance, object);
+        let text = page(&sim.world, &mut Kept::default(), Work::default(), Timestamp::UNIX_EPOCH);
+        let found = lines(&text, "kubevirt_vmi_non_evictable");
+        assert!(found[0].ends_with(&format!("}} {value}")), "{strategy} {migratable:?}: {found:?}");
+    }
+}
+
+#[test]
 fn plans_are_measured_while_they_run_and_when_they_end() {
     let mut kept = Kept::default();
     kept.times.record_wait(0.3);

@@ -5,20 +5,13 @@ use super::vms::extend_labels;
 use super::{interfaces, label, names, system};
 use crate::pod::MEMORY_OVERHEAD;
 use api::instancetype::{MatcherKind, Role};
-use api::vmi::{EvictionStrategy, VirtualMachineInstance};
+use api::vmi::{ConditionType, EvictionStrategy, VirtualMachineInstance};
 use cluster_client::metrics::Page;
+use cluster_model::conditions::is_true;
 use cluster_model::metrics::cut;
 use cluster_model::objects::{OUTDATED, StoredObject as _, World};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
-
-/// Migration metrics, which dashboards expect. All are 0, since this version has no live migration.
-const MIGRATIONS: [&str; 4] = [
-    "kubevirt_vmi_migrations_in_pending_phase",
-    "kubevirt_vmi_migrations_in_scheduling_phase",
-    "kubevirt_vmi_migrations_in_running_phase",
-    "kubevirt_vmi_migrations_in_unset_phase",
-];
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -30,9 +23,6 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now
     let mut family = page.family("kubevirt_vmi_phase_count");
     for (labels, count) in counts {
         family.sample(&extend_labels(&[], &labels), count as f64);
-    }
-    for name in MIGRATIONS {
-        page.family(name).sample(&[], 0.0);
     }
     info(page, world, words, now);
     let of_cluster = world.config().eviction_strategy.as_ref();
@@ -65,7 +55,7 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now
     }
 }
 
-fn node(vmi: &VirtualMachineInstance) -> String {
+pub(super) fn node(vmi: &VirtualMachineInstance) -> String {
     vmi.status.as_ref().and_then(|status| status.node_name.clone()).unwrap_or_default()
 }
 
@@ -153,7 +143,9 @@ fn addresses(page: &mut Page, world: &World, words: &mut LabelValues, now: Times
     }
 }
 
-/// False if the VMI has to be live-migrated before its node is drained: no VMI can be in this version.
+/// False if the VMI has to be live-migrated before its node is drained, and cannot be, or virt-handler has not decided on that yet.
 fn is_evictable(vmi: &VirtualMachineInstance, of_cluster: Option<&EvictionStrategy>) -> bool {
-    !matches!(vmi.spec.eviction_strategy.as_ref().or(of_cluster), Some(EvictionStrategy::LiveMigrate))
+    let strategy = vmi.spec.eviction_strategy.as_ref().or(of_cluster);
+    let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    strategy != Some(&EvictionStrategy::LiveMigrate) || is_true(said, &ConditionType::LiveMigratable)
 }

@@ -1,7 +1,7 @@
 //! A migration that has ended: its target pod, its finalizer, and older migrations of the same VMI.
 
 use super::outcome::{Change, Outcome};
-use super::{MigrationReconcile, phase};
+use super::{MigrationReconcile, copied_claims, phase};
 use crate::vmi::{self, migrating};
 use api::migration::{Phase, VirtualMachineInstanceMigration};
 use api::vmi::VirtualMachineInstance;
@@ -19,6 +19,14 @@ pub(super) fn end(input: &MigrationReconcile<'_>) -> Outcome {
         Some(state) => Outcome::default().change(Change::State(Box::new(state.clone()))),
         None => Outcome::default(),
     };
+    // Behind a hand-over the VMI settles its PVCs. A VMI without this state may be the next one of that name.
+    let is_open =
+        input.phase == Phase::Failed && input.state.is_none() && !copied_claims::was_handed_over(input);
+    let claims = copied_claims::give_up(input).filter(|_| is_open);
+    let has_claims = claims.is_some();
+    // It may have been handed over since.
+    let outcome =
+        claims.into_iter().fold(outcome, |outcome, claims| outcome.require_unchanged_vmi(vmi).and(claims));
     match left_target(input, vmi) {
         Some(pod) if may_delete(input) => {
             let name = pod.meta.name.as_deref().unwrap_or_default();
@@ -27,6 +35,7 @@ pub(super) fn end(input: &MigrationReconcile<'_>) -> Outcome {
         }
         // The source is asked to abort the migration first.
         Some(_) => outcome,
+        None if has_claims => outcome,
         None if is_too_old(input) => outcome.change(Change::Release).and(delete(input, vmi)),
         None => outcome.change(Change::Release),
     }
@@ -35,7 +44,13 @@ pub(super) fn end(input: &MigrationReconcile<'_>) -> Outcome {
 /// A migration whose VMI is gone: it has no pod, and is deleted, as upstream does.
 fn without_vmi(input: &MigrationReconcile<'_>) -> Outcome {
     let is_absent = Step::RequireAbsent { key: input.vmi_key(), of: None };
-    Outcome::default().before_write(is_absent).change(Change::Release).after_write(deletion(input))
+    let outcome = Outcome::default().before_write(is_absent);
+    // A VMI that had been handed over has settled its PVCs before it went; where its finalizers were removed by force, nothing is known.
+    let claims = copied_claims::give_up(input).filter(|_| !copied_claims::was_handed_over(input));
+    match claims {
+        Some(claims) => outcome.and(claims),
+        None => outcome.change(Change::Release).after_write(deletion(input)),
+    }
 }
 
 /// The target pod of a migration that has failed, where it runs still. A migration whose object was ended too early may have

@@ -1,8 +1,10 @@
 //! The hand-over of a VMI to the target of its migration: one patch of the VMI, after which both virt-handlers act.
 
 use super::MigrationReconcile;
+use super::copied_claims;
 use super::obstacle::{Obstacle, obstacle};
 use super::outcome::{Change, Outcome};
+use super::policy;
 use crate::vmi::MIGRATION_TARGET;
 use api::migration::Phase;
 use api::vmi::{MigrationState, VirtualMachineInstance};
@@ -34,13 +36,22 @@ pub(super) fn hand_over(
         let message = format!("Migration failed because the target pod runs on node {node}, as the VMI does");
         return Outcome::default().require_unchanged_vmi(vmi).fail(&message);
     }
+    let (claims, migrated) = match copied_claims::hand_over(input, vmi) {
+        Ok(copied) => copied,
+        Err(Obstacle::Refused(message)) => {
+            return Outcome::default().require_unchanged_vmi(vmi).fail(&message);
+        }
+        Err(Obstacle::Waits(message)) => return Outcome::default().wait(input, &message),
+    };
+    let (policy, settings) = policy::settings(input.world, vmi);
     let state = MigrationState {
         migration_uid: input.migration.metadata.uid.clone(),
         source_node: Some(node.clone()),
         source_pod: source.meta.name.clone(),
         target_node: Some(target_node.clone()),
         target_pod: target.meta.name.clone(),
-        migration_configuration: Some(input.world.config().migrations.clone()),
+        migration_policy_name: policy,
+        migration_configuration: Some(settings),
         ..MigrationState::default()
     };
     let mut next = vmi.clone();
@@ -50,7 +61,9 @@ pub(super) fn hand_over(
     status.active_pods.retain(|uid, _| source.meta.uid.as_ref() == Some(uid));
     status.active_pods.insert(target.meta.uid.clone().unwrap_or_default(), target_node.clone());
     status.migration_state = Some(state);
-    Outcome::default().require_unchanged(input).write_vmi(vmi, &next).and(handed_over())
+    status.migrated_volumes = migrated;
+    let outcome = Outcome::default().require_unchanged(input).all_before_write(claims);
+    outcome.write_vmi(vmi, &next).and(handed_over())
 }
 
 /// The VMI was handed over.

@@ -24,7 +24,9 @@
 //! | file | content |
 //! |---|---|
 //! | `pending`, `obstacle`, `queue` | refusals, reasons to wait, limits and priorities, the target pod |
+//! | `copied_claims` | PVCs that only one node can use: new ones for the target pod |
 //! | `scheduling`, `hand_over` | the target pod until it runs, its time limits; the hand-over |
+//! | `policy` | the MigrationPolicy of the VMI, and the settings of the migration |
 //! | `progress` | phases by the status of the VMI |
 //! | `end` | a migration that has ended: pods, finalizer, old objects; target pods without a migration |
 //! | `outcome` | the result of steps, and the plan that follows from it |
@@ -37,20 +39,22 @@
 //! from a missing pod is checked at the API server first.
 //! **Absent.** Migrations to other clusters (`sendTo`, `receive`).
 
+mod automatic;
+mod copied_claims;
 mod end;
-mod evacuation;
 mod hand_over;
 mod obstacle;
 mod outcome;
 mod pending;
+mod policy;
 mod progress;
 mod queue;
 mod scheduling;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use automatic::{can_migrate, evacuate, update};
 pub(crate) use end::delete_strays;
-pub(crate) use evacuation::evacuate;
 
 use crate::vmi;
 use api::migration::{Phase, VirtualMachineInstanceMigration};
@@ -131,7 +135,7 @@ fn has_other_owner(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance)
 }
 
 /// The phase of a migration.
-fn phase(migration: &VirtualMachineInstanceMigration) -> Phase {
+pub(crate) fn phase(migration: &VirtualMachineInstanceMigration) -> Phase {
     migration.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
 }
 

@@ -1,13 +1,15 @@
 //! A migration without a target pod: refusals, reasons to wait, and the creation of the pod.
 
+use super::copied_claims::TargetClaims;
 use super::obstacle::{Obstacle, obstacle};
 use super::outcome::{Change, Outcome, waits_for};
-use super::{MigrationReconcile, queue};
+use super::{MigrationReconcile, copied_claims, queue};
 use crate::pod::MigrationTarget;
 use crate::vmi::launcher_pod::{self, NO_SETTINGS, Refusal};
 use api::migration::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::objects::{Attempt, Kind};
+use cluster_model::plan::Step;
 use jiff::SignedDuration;
 
 /// Pause until a migration that waits for others is looked at again. The end of one of them is told at once.
@@ -48,7 +50,14 @@ fn create(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Outco
         name: meta.name.as_deref().unwrap_or_default(),
         added_node_selector: &input.migration.spec.added_node_selector,
     };
-    let (name, create) = match launcher_pod::target_pod(input.world, vmi, target) {
+    let whole = match copied_claims::target_claims(input, vmi) {
+        TargetClaims::Ready(whole) => whole,
+        TargetClaims::Missing(missing) => return create_claims(input, vmi, missing),
+        TargetClaims::Refused(message) => {
+            return Outcome::default().require_unchanged_vmi(vmi).fail(&message);
+        }
+    };
+    let (name, create) = match launcher_pod::target_pod(input.world, &whole, target) {
         Ok(created) => created,
         Err(Refusal { reason: NO_SETTINGS, message }) => {
             let again = input.now.checked_add(LOOKS_AGAIN).unwrap_or(input.now);
@@ -71,14 +80,32 @@ fn create(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Outco
         .event(false, "SuccessfulCreate", format!("Created migration target pod {name}"))
 }
 
+/// Creates the PVCs of the target pod. It is created when they are known.
+fn create_claims(
+    input: &MigrationReconcile<'_>,
+    vmi: &VirtualMachineInstance,
+    missing: Vec<(String, Step)>,
+) -> Outcome {
+    if let Some(waits) = wait_after_failure(input, vmi) {
+        return waits;
+    }
+    let outcome = Outcome::default().require_unchanged(input).change(Change::WaitsFor(None));
+    missing.into_iter().fold(outcome, |outcome, (name, create)| {
+        let message = format!("Created PVC {name} for the target pod");
+        outcome.before_write(create).event(false, "SuccessfulCreate", message)
+    })
+}
+
 /// The pod could not be created the last time: that is written first, and tried again after a pause, since quotas are raised and webhooks
 /// come back. `None` where the next try is due.
 fn wait_after_failure(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Option<Outcome> {
     let failure = input.world.failures.get(&input.key())?;
-    if failure.about != Attempt::Make(Kind::Pod) {
-        return None;
-    }
-    let message = format!("the target pod cannot be created: {}", failure.message);
+    let (what, begin) = match failure.about {
+        Attempt::Make(Kind::Pod) => ("pod", "the target pod"),
+        Attempt::Make(Kind::PersistentVolumeClaim) => ("PVC", "a PVC for the target pod"),
+        _ => return None,
+    };
+    let message = format!("{begin} cannot be created: {}", failure.message);
     let mut waits = Outcome::default().change(Change::WaitsFor(Some(message.clone())));
     if failure.message.contains("exceeded quota") {
         waits = waits.change(Change::Condition(ConditionType::RejectedByResourceQuota));
@@ -90,7 +117,9 @@ fn wait_after_failure(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstan
     }
     let waits = waits.retry_at(failure.retry);
     Some(match is_news {
-        true => waits.event_of_vmi(vmi, "FailedCreate", format!("Error creating pod: {}", failure.message)),
+        true => {
+            waits.event_of_vmi(vmi, "FailedCreate", format!("Error creating {what}: {}", failure.message))
+        }
         false => waits,
     })
 }

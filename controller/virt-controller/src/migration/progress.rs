@@ -78,9 +78,13 @@ pub(super) fn lost(vmi: &VirtualMachineInstance) -> &'static str {
 /// Message of a migration that has failed, by the status of the VMI.
 fn failure(input: &MigrationReconcile<'_>, state: &MigrationState) -> String {
     match state.failure_reason.as_deref() {
-        Some(migrating::TARGET_POD_DOWN) if input.pod.is_some() => POD_ENDED.to_owned(),
-        Some(migrating::TARGET_POD_DOWN) => POD_REMOVED.to_owned(),
         Some(migrating::VMI_ENDED) => VMI_SHUTDOWN.to_owned(),
+        Some(reason) if reason.starts_with(migrating::TARGET_POD_DOWN) => match input.pod {
+            // The launcher's message.
+            Some(_) => reason.replacen(migrating::TARGET_POD_DOWN, POD_ENDED, 1),
+            None => POD_REMOVED.to_owned(),
+        },
+        Some(reason) if migrating::is_not_of_source(reason) => format!("Migration failed: {reason}"),
         Some(reason) => format!("{SOURCE_FAILED}: {reason}"),
         None => SOURCE_FAILED.to_owned(),
     }

@@ -5,12 +5,10 @@
 
 use super::Surroundings;
 use cluster_model::launcher::MigrationSocketPaths;
-use cluster_model::objects::{FOUND_BY, LauncherAttempt, MIGRATION_JOB};
+use cluster_model::objects::{FOUND_BY, LauncherAttempt, MIGRATION_JOB, MIGRATION_NAME};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Annotation of a target pod with the name of its VirtualMachineInstanceMigration.
-const MIGRATION_NAME: &str = "kubevirt.io/migrationJobName";
 /// Label of a node with its name, by which the target pod keeps away from the VMI's other pods.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 

@@ -162,6 +162,8 @@ fn migration_end() -> impl Strategy<Value = MigrationEnd> {
         2 => Just(MigrationEnd::ArrivesUnheard),
         2 => Just(MigrationEnd::Fails),
         1 => Just(MigrationEnd::TargetEnds),
+        1 => Just(MigrationEnd::TargetHangs),
+        1 => Just(MigrationEnd::TargetGivesUp),
     ]
 }
 

@@ -24,6 +24,10 @@ pub(crate) enum MigrationEnd {
     ArrivesUnheard,
     /// The launcher of the target ends.
     TargetEnds,
+    /// The virt-handler of the target does nothing.
+    TargetHangs,
+    /// The source does not come, and the target gives up.
+    TargetGivesUp,
 }
 
 /// What follows when a guest has left its source.
@@ -45,6 +49,8 @@ pub(super) struct Migrations {
     moved: BTreeSet<String>,
     /// Pods of sources whose virt-handler says nothing.
     mute: BTreeSet<String>,
+    /// Migrations whose nodes do nothing any more.
+    hung: BTreeSet<String>,
     /// Target launchers that received nothing.
     empty: BTreeSet<String>,
     /// Reports to come, by the uid of the migration.
@@ -132,6 +138,23 @@ impl OtherPrograms {
         let can_receive =
             to == Some(Life::Empty) && sim.objects.get(&target).is_some_and(|pod| !is_over(pod));
         let is_aborted = state["abortRequested"] == true || is_going(&object);
+        let ready = state["targetNodeAddress"].is_string();
+        let has_begun = self.migrations.sources.get(&from_uid).is_some_and(|known| known.id == id);
+        match self.migrations.ends.get(vmi) {
+            Some(MigrationEnd::TargetHangs) if !ready => {
+                self.migrations.ends.remove(vmi);
+                self.migrations.hung.insert(id.clone());
+            }
+            Some(MigrationEnd::TargetGivesUp) if ready && !has_begun => {
+                self.migrations.ends.remove(vmi);
+                self.migrations.hung.insert(id.clone());
+                write(sim, vmi, json!({"targetFailureReason": "nobody came"}));
+            }
+            _ => {}
+        }
+        if self.migrations.hung.contains(&id) {
+            return;
+        }
         match self.migrations.sources.get_mut(&from_uid).filter(|known| known.id == id) {
             None if self.silent || is_aborted || !can_receive => {}
             None if state["targetNodeAddress"].is_null() => {
@@ -146,6 +169,8 @@ impl OtherPrograms {
                 _ if !can_receive => fail(known, "the target has closed the connection"),
                 Some(MigrationEnd::Fails) => fail(known, "no progress"),
                 Some(MigrationEnd::TargetEnds) => self.receives_nothing(sim, &target),
+                // Too late for these.
+                Some(MigrationEnd::TargetHangs | MigrationEnd::TargetGivesUp) => {}
                 Some(MigrationEnd::Arrives(order)) => {
                     known.phase = MigrationPhase::Succeeded;
                     let order = ORDERS[usize::from(order) % ORDERS.len()].to_vec();

@@ -9,6 +9,7 @@ use ::virt_handler::vmi::{DecisionInput, Launcher, decide};
 use api::job::{Report, Stage};
 use api::launcher::{Life, Request, State};
 use api::vmi::VirtualMachineInstance;
+use cluster_model::claim_moves::MOVED_FROM;
 use cluster_model::conditions::stamp;
 use cluster_model::objects::{Key, Kind, LauncherPods, Work, key as key_of};
 use cluster_model::polls::{NoAnswer, PollRecord};
@@ -43,6 +44,8 @@ pub(crate) struct OtherPrograms {
     /// Launchers, by the uid of their pod.
     pub(super) lives: BTreeMap<String, Life>,
     pub(super) migrations: Migrations,
+    /// UIDs of PVCs whose guest has run on another one since.
+    stale: BTreeSet<String>,
     /// What virt-handler saw the last time.
     pictures: BTreeMap<Key, Value>,
     beaten: Option<Timestamp>,
@@ -70,6 +73,7 @@ impl OtherPrograms {
         let saw = |key: &Key| Some((key.clone(), sim.objects.get(key)?.clone()));
         self.pictures = vmis.iter().filter_map(saw).collect();
         self.check_guests(sim);
+        self.check_disks(sim);
         collect(sim);
         before != (sim.version, self.lives.clone(), self.migrations.clone())
     }
@@ -96,6 +100,26 @@ impl OtherPrograms {
                     Some(uid(pod)),
                     "the guest of {of} runs in {key}, which is not its active pod"
                 );
+            }
+        }
+    }
+
+    /// A guest has the newest of the PVCs that its disk was copied into, and that is there.
+    fn check_disks(&mut self, sim: &Sim) {
+        let runs = |pod: &Value| self.lives.get(&uid(pod)) == Some(&Life::Running) && !is_over(pod);
+        for (key, pod) in sim.objects.iter().filter(|(key, pod)| key.kind == Kind::Pod && runs(pod)) {
+            let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+            for name in volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str()) {
+                let claim = |name: &str| {
+                    sim.objects.get(&Key::new(Kind::PersistentVolumeClaim, &key.namespace, name))
+                };
+                let Some(own) = claim(name) else { continue };
+                assert!(
+                    !self.stale.contains(&uid(own)),
+                    "the guest of {key} runs on {name}, and has run on a newer PVC"
+                );
+                let old = own["metadata"]["annotations"][MOVED_FROM].as_str().and_then(claim);
+                self.stale.extend(old.map(uid));
             }
         }
     }
@@ -368,6 +392,7 @@ pub(super) fn uid(object: &Value) -> String {
 fn state(life: Life) -> Box<State> {
     let state = json!({
         "number": 1, "generation": 1, "life": life, "since": "", "agent": false, "targets": {"root": "vda"},
+        "sizes": {"root": 1 << 30},
     });
     Box::new(serde_json::from_value(state).unwrap())
 }

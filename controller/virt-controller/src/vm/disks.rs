@@ -4,9 +4,11 @@ use super::trouble::VmProblem;
 use api::data_volume::{ConditionType, DataVolume, Phase};
 use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};
+use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
+use cluster_model::claim_moves::{RECOVERY, moved_message};
 use cluster_model::metadata::{OmittedKeys, left_out_of_disk, of_disk};
-use cluster_model::objects::{Attempt, Failure, Key, Kind, World, claim_of, owner};
+use cluster_model::objects::{Attempt, Failure, Key, Kind, World, claim_of, claims_of, owner};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::json;
@@ -27,8 +29,10 @@ pub(super) struct Disks {
     pub(super) unbound: bool,
     /// Reason against a start of the VM.
     blocks: Option<String>,
-    /// A DataVolume that must not be created.
+    /// A DataVolume that must not be created, or a PVC that must not be used.
     denied: Option<Denied>,
+    /// The disk of a PVC is on another one since a live migration, or may be.
+    pub(super) moved: bool,
 }
 
 /// A DataVolume that is not made.
@@ -54,7 +58,8 @@ impl Disks {
     /// Problem of a DataVolume that must not be created.
     pub(super) fn denied(&self) -> Option<VmProblem<'_>> {
         let Denied { name, reason, why } = self.denied.as_ref()?;
-        Some(VmProblem { disk: Some(name), ..VmProblem::new(reason, why) })
+        let disk = Some(name.as_str()).filter(|_| *reason != RECOVERY);
+        Some(VmProblem { disk, ..VmProblem::new(reason, why) })
     }
 
     /// The DataVolume to create next.
@@ -73,7 +78,7 @@ pub(super) fn at_once(vm: &VirtualMachine) -> bool {
     vm.metadata.annotations.get(AT_ONCE).is_none_or(|said| said != "false")
 }
 
-pub(super) fn find(world: &World, vm: &VirtualMachine) -> Disks {
+pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachineInstance>) -> Disks {
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
     let mut disks = Disks::default();
     for template in &vm.spec.data_volume_templates {
@@ -101,8 +106,15 @@ pub(super) fn find(world: &World, vm: &VirtualMachine) -> Disks {
         disks.blocks.get_or_insert_with(|| format!("DataVolume {name} does not exist yet"));
     }
     let volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
+    let used = vmi.map(claims_of).unwrap_or_default();
     for name in volumes.filter_map(claim_of) {
         let claim = world.pvcs.get(namespace, name);
+        // A VMI that runs on it is the one that migrates.
+        if let Some(message) = claim.filter(|_| used.iter().all(|used| used != name)).and_then(moved_message)
+        {
+            disks.moved = true;
+            disks.deny(name, RECOVERY, message);
+        }
         disks.unbound |= claim.is_some_and(|claim| !claim.is_bound());
         let Some(data) = world.data_volumes.get(namespace, name) else { continue };
         let status = data.status.as_ref();
@@ -258,7 +270,7 @@ mod tests {
             object["spec"]["template"]["spec"]["volumes"] =
                 json!([{"name": "root", "dataVolume": {"name": "data"}}]);
             sim.put(Kind::VirtualMachine, object);
-            let disks = find(&sim.world, sim.world.vms.get("n", "web").unwrap());
+            let disks = find(&sim.world, sim.world.vms.get("n", "web").unwrap(), None);
             let is = (disks.failed, disks.filling, disks.unbound, disks.blocks().is_none());
             assert_eq!(is, expected, "{status} {is_bound}");
         }
@@ -327,7 +339,7 @@ mod tests {
             if kind != Kind::Secret {
                 sim.put(kind, object);
             }
-            let disks = find(&sim.world, sim.world.vms.get("n", "web").unwrap());
+            let disks = find(&sim.world, sim.world.vms.get("n", "web").unwrap(), None);
             let is = disks.blocks();
             assert!(
                 is.zip(expected).is_none_or(|(is, expected)| is.contains(expected)),

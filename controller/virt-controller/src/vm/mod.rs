@@ -22,6 +22,7 @@ mod change;
 mod disks;
 mod failure;
 mod links;
+pub(crate) mod moved;
 mod observed;
 mod printable;
 #[cfg(test)]
@@ -42,6 +43,7 @@ mod trouble_tests;
 
 pub(crate) use observed::observed;
 
+use crate::vmi::TEMPLATE_SUM;
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
@@ -75,7 +77,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let strategy = vm.run_strategy();
         failure::count(&mut next, vmi, now);
         change::forget_if_halted(&mut next, &strategy);
-        let disks = disks::find(world, vm);
+        vmi.into_iter().for_each(|vmi| moved::take(&mut next, vmi));
+        let disks = disks::find(world, &next, vmi);
         let act = strategy::decide(&next, &strategy, vmi, now);
         // Another owner's VMI has the name.
         let taken = found
@@ -135,7 +138,10 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let patches = std::mem::replace(&mut plan.steps, first);
     plan.steps.extend(patches);
     plan.steps.extend(last);
-    if let Some(vmi) = vmi {
+    // One plan writes a VMI once.
+    if let Some(vmi) = vmi
+        && !moved::settle(vm, vmi, &mut plan)
+    {
         links::sync_states(vm, vmi, &mut plan);
         revision::note(vm, vmi, &mut plan);
         release_vmi(vm, vmi, &mut plan);
@@ -221,7 +227,7 @@ fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: 
     // Our programs find VMIs by these labels, and trust their values.
     meta.labels.retain(|key, _| !RESERVED.contains(&key.as_str()));
     meta.annotations.insert(revision::GENERATION.to_owned(), generation.to_string());
-    meta.annotations.insert(revision::TEMPLATE.to_owned(), revision::of_template(vm));
+    meta.annotations.insert(TEMPLATE_SUM.to_owned(), revision::of_template(vm));
     meta.finalizers.push(OF_VM.to_owned());
     let mut object = vmi.write();
     object["metadata"]["ownerReferences"] = json!([owner::reference(Kind::VirtualMachine, &vm.metadata)]);

@@ -15,6 +15,6 @@ pub(crate) fn observed(world: &World, vm: &VirtualMachine, now: Timestamp) -> Vi
     failure::count(&mut next, vmi.as_ref(), now);
     change::forget_if_halted(&mut next, &strategy);
     change::remove_done(&mut next, &strategy, vmi.as_ref());
-    status::write(&mut next, &strategy, vmi.as_ref(), &disks::find(world, vm), None, now);
+    status::write(&mut next, &strategy, vmi.as_ref(), &disks::find(world, vm, vmi.as_ref()), None, now);
     next
 }

@@ -2,6 +2,7 @@
 
 use super::links;
 use crate::sum_rule::SumRule;
+use crate::vmi::TEMPLATE_SUM;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
@@ -12,9 +13,7 @@ use serde_json::{Value, json};
 
 /// The VM's generation at the start, on the VMI.
 pub(super) const GENERATION: &str = "kubevirt.io/vm-generation";
-/// A sum of the template at the start, on the VMI: a generation also rises when only the run strategy changes.
-pub(crate) const TEMPLATE: &str = "kubevirt.io/vm-template-sum";
-/// The rule of that sum.
+/// The rule of the sum of a template.
 const RULE: SumRule = SumRule(1);
 
 /// The name of a revision.
@@ -51,7 +50,7 @@ pub(crate) fn of_template(vm: &VirtualMachine) -> String {
 
 /// The sum of a VMI, if it is of the rule of today.
 fn recorded_sum(vmi: &VirtualMachineInstance) -> Option<&String> {
-    vmi.metadata.annotations.get(TEMPLATE).filter(|noted| RULE.read(noted).is_some())
+    vmi.metadata.annotations.get(TEMPLATE_SUM).filter(|noted| RULE.read(noted).is_some())
 }
 
 /// True if a VMI is known to be of another template than its VM has.
@@ -72,7 +71,7 @@ pub(super) fn note(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut
         return;
     }
     let mut next = vmi.clone();
-    next.metadata.annotations.insert(TEMPLATE.to_owned(), of_template(vm));
+    next.metadata.annotations.insert(TEMPLATE_SUM.to_owned(), of_template(vm));
     plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &next.write(), false);
 }
 

@@ -51,6 +51,7 @@ pub(super) fn write(
     }
     copy_conditions(&mut status.conditions, vmi, now);
     failure(&mut status.conditions, trouble, now);
+    recovery(&mut status.conditions, disks, trouble, now);
     if is_outdated {
         let message = "a non-live-updatable field was changed in the template spec";
         set(
@@ -73,6 +74,15 @@ fn failure(list: &mut Vec<Condition>, trouble: Option<VmProblem<'_>>, now: Times
             set(list, ConditionType::Failure, "True", Some(reason), Some(why), now);
         }
         None => list.retain(|condition| condition.r#type != ConditionType::Failure),
+    }
+}
+
+/// Sets or removes the condition of a VM whose PVC has moved.
+fn recovery(list: &mut Vec<Condition>, disks: &Disks, trouble: Option<VmProblem<'_>>, now: Timestamp) {
+    let kind = ConditionType::ManualRecoveryRequired;
+    match trouble.filter(|_| disks.moved) {
+        Some(VmProblem { reason, why, .. }) => set(list, kind, "True", Some(reason), Some(why), now),
+        None => conditions::remove(list, &kind),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Problems of a VM: the condition `Failure` reports the current one, and an event its beginning.
 
 use api::vm::{ConditionType, VirtualMachine};
+use cluster_model::claim_moves::RECOVERY;
 use cluster_model::objects::{Attempt, Failure, Kind};
 use cluster_model::plan::Plan;
 
@@ -36,7 +37,7 @@ impl<'a> VmProblem<'a> {
         let VmProblem { reason, why, disk } = self;
         let name = disk.or(vm.metadata.name.as_deref()).unwrap_or_default();
         let message = match *reason {
-            "FailedCreate" => (*why).to_owned(),
+            "FailedCreate" | RECOVERY => (*why).to_owned(),
             "FailedDataVolumeCreate" => format!("Error creating DataVolume {name}: {why}"),
             "UnauthorizedDataVolumeCreate" => format!("Not authorized to create DataVolume {name}: {why}"),
             "FailedDelete" => format!("Error deleting virtual machine instance {name}: {why}"),

@@ -1,5 +1,6 @@
 //! The end of a VMI: its pods go first, then the finalizers, so that nothing writes to its disks any more when it is gone.
 
+use super::moved_claims::migrated;
 use super::name_conflict::name_conflict;
 use super::outcome::{Change, Outcome};
 use super::{VmiReconcile, key_of};
@@ -60,7 +61,8 @@ fn ended(input: &VmiReconcile<'_>, next_phase: &Phase) -> Outcome {
     for pod in left.iter().filter(|pod| !pod.is_going() && !is_kept) {
         outcome = outcome.and(delete_pod(input, pod));
     }
-    if !left.is_empty() || !input.is_deleted() {
+    // What became of its PVCs is written before it goes.
+    if !left.is_empty() || !input.is_deleted() || !migrated(input.vmi).is_empty() {
         return outcome;
     }
     let is_held = input.has_finalizer();

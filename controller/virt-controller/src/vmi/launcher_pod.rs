@@ -81,6 +81,7 @@ pub(crate) fn target_pod(
     let claims = match needs::find(world, vmi) {
         DiskNeeds::There(claims) => claims,
         DiskNeeds::Missing { message }
+        | DiskNeeds::Moved { message }
         | DiskNeeds::Filling { message }
         | DiskNeeds::BeingRead { message }
         | DiskNeeds::Failed { message, .. } => return Err(Refusal { reason: "DisksNotReady", message }),

@@ -5,9 +5,16 @@
 //! |---|---|---|
 //! | reported a failure | any | failed: a target that reports the guest does not count |
 //! | reported its end, or its pod is over or gone | reported the guest | arrived: `status.nodeName` is the target's node |
-//! | any | its pod is over or gone | failed: `Target pod is down` |
+//! | its pod runs, and has disks that are copied | its pod is over or gone behind the begin | aborted: the source reports whether the guest has left it |
+//! | any | its pod is over or gone | failed: `Target pod is down`, with the message that its launcher left |
+//! | its pod runs | its node gave the migration up before the source came | failed: the target's reason |
+//! | its pod runs | its node has not opened its ports in time ([`PREPARES`]) | failed: what was waited for |
+//! | its pod runs, has not begun in time ([`BEGINS`]) | its ports are open | aborted, with that reason: the source may have begun, and has the last word |
 //! | its pod is over or gone, its guest has not ended in it | its pod runs | undecided: the target is waited for; [`PATIENCE`] where the source does not know that the guest left |
+//! | its pod runs | its pod is being deleted, without the guest | aborted, with that reason |
 //! | its pod runs | its pod runs | goes on; aborted where the VirtualMachineInstanceMigration is being deleted, has failed or is gone |
+//!
+//! A migration that has begun has the limits of its settings, which the source's launcher keeps.
 //!
 //! **Guarantees.** The migration ends in the status before, or with, the VMI. The end of a source pod is never the end of a VMI
 //! whose guest may have left it.
@@ -16,21 +23,32 @@ use super::end::ended_as;
 use super::handed_over::{handed_over, unpaused};
 use super::outcome::{Change, Outcome};
 use super::scheduling::{assign, pod_is_gone};
-use super::{VmiReconcile, pod_state};
+use super::{VmiReconcile, moved_claims, pod_state};
 use api::launcher::{MIGRATED, MIGRATION_UNKNOWN, NOT_RECEIVED};
 use api::migration::{Phase as MigrationPhase, VirtualMachineInstanceMigration};
 use api::vmi::{ConditionType, MigrationState, VirtualMachineInstance};
 use cluster_model::conditions::{self, SOURCE_DOWN, is_unsynchronized, stamp};
+use cluster_model::launcher::SOURCE_CONNECTS;
 use cluster_model::objects::{Key, Kind, LauncherAttempt, Pod, World, migrations_of};
 use cluster_model::plan::Step;
 use jiff::{SignedDuration, Timestamp};
 
 /// Time for the target to report the guest of a source that ended in the middle of its migration.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(300);
-/// `failureReason` of a migration whose target pod ended, as upstream has it.
+/// Time for virt-handler of the target to open its ports, from the hand-over on. Upstream has no limit.
+const PREPARES: SignedDuration = SignedDuration::from_secs(300);
+/// Time for the source to begin, once the ports are open. The target has the shorter [`SOURCE_CONNECTS`], and knows more.
+const BEGINS: SignedDuration = SignedDuration::from_secs(SOURCE_CONNECTS.as_secs().cast_signed() + 60);
+/// `failureReason` of a migration whose target pod ended, as upstream has it; the launcher's message may follow.
 pub(crate) const TARGET_POD_DOWN: &str = "Target pod is down";
+/// … of one whose target pod is being deleted: the beginning.
+const TARGET_POD_GOING: &str = "The target pod is being deleted";
 /// … of one whose source pod ended, and whose target did not report the guest.
 const SOURCE_POD_DOWN: &str = "Source pod is down";
+/// … of one whose target gave it up: the beginning.
+const TARGET_GAVE_UP: &str = "The target gave up: ";
+/// … of one that waited too long: the beginning.
+const WAITED: &str = "The migration waited ";
 /// … of one whose VMI ended.
 pub(crate) const VMI_ENDED: &str = "The VMI ended during its migration";
 
@@ -45,9 +63,23 @@ pub(super) struct Migration<'a> {
 enum Course {
     Arrived,
     Failed(String),
+    /// The target has ended, for this reason, and the source has not reported whether the guest left it.
+    TargetLost(String),
     /// The source has ended, and the target has not reported the guest yet. It has until this time.
     Undecided(Option<Timestamp>),
     Underway,
+}
+
+/// A wait for one of the nodes.
+struct NodeWait {
+    until: Timestamp,
+    /// What is waited for, and for how long.
+    reason: String,
+}
+
+/// True for a `failureReason` that is not the source's.
+pub(crate) fn is_not_of_source(reason: &str) -> bool {
+    [TARGET_GAVE_UP, WAITED, TARGET_POD_GOING].iter().any(|begin| reason.starts_with(begin))
 }
 
 /// The migration of a VMI that was handed over to its target and has not ended.
@@ -66,19 +98,27 @@ pub(super) fn migrating(input: &VmiReconcile<'_>) -> Option<Outcome> {
     Some(match migration.course(input) {
         Course::Arrived => migration.arrive(input),
         Course::Failed(reason) => migration.fail(input, &reason),
+        Course::TargetLost(reason) => handed_over(input).and(migration.abort_because(&reason)),
         Course::Undecided(until) => migration.wait_for_target(input, until),
-        Course::Underway => handed_over(input).and(migration.abort(input)),
+        Course::Underway => migration.go_on(input),
     })
 }
 
 /// The end of a migration in the status of a VMI that ends, or has ended.
-pub(super) fn end_with(next: &VirtualMachineInstance, now: Timestamp) -> Outcome {
+pub(super) fn end_with(input: &VmiReconcile<'_>, next: &VirtualMachineInstance) -> Outcome {
     if !super::phase(next).is_final() {
         return Outcome::default();
     }
     let outcome = Outcome::default().change(Change::NoMigrationTarget);
     match unfinished(next) {
-        Some(state) => outcome.change(Change::Migration(Box::new(failed(state, VMI_ENDED, now)))),
+        Some(state) => {
+            let outcome = outcome.change(Change::Migration(Box::new(failed(state, VMI_ENDED, input.now))));
+            // The target runs a guest only if its source has none any more.
+            match state.target_node_domain_ready_timestamp.is_some() && state.failed != Some(true) {
+                true => outcome.and(moved_claims::arrive(input)),
+                false => outcome,
+            }
+        }
         None => outcome,
     }
 }
@@ -98,8 +138,21 @@ impl<'a> Migration<'a> {
         if is_ready && (state.end_timestamp.is_some() || is_source_down) {
             return Course::Arrived;
         }
+        let gave_up = state.target_failure_reason.as_ref().filter(|_| !is_source_down && !is_ready);
+        if let Some(reason) = gave_up {
+            return Course::Failed(format!("{TARGET_GAVE_UP}{reason}"));
+        }
         if self.target.is_none_or(pod_state::is_over) {
-            return Course::Failed(TARGET_POD_DOWN.to_owned());
+            let message = self.target.and_then(Pod::ending).and_then(|ending| ending.message);
+            let message = message.filter(|message| !message.is_empty());
+            let message = message.map_or_else(String::new, |message| format!(": {message}"));
+            let reason = format!("{TARGET_POD_DOWN}{message}");
+            let may_have_left = state.target_node_address.is_some() && state.end_timestamp.is_none();
+            let copies = !moved_claims::migrated(input.vmi).is_empty();
+            return match copies && may_have_left && !is_source_down {
+                true => Course::TargetLost(reason),
+                false => Course::Failed(reason),
+            };
         }
         if !is_source_down {
             return Course::Underway;
@@ -112,6 +165,8 @@ impl<'a> Migration<'a> {
             Some(_) => Course::Underway,
             // By the report of its node the source has ended, and not failed.
             None if self.state.end_timestamp.is_some() => Course::Undecided(None),
+            // Without an address of the target the source cannot have begun.
+            None if self.state.target_node_address.is_none() => Course::Underway,
             None => self.undecided(input),
         }
     }
@@ -134,6 +189,8 @@ impl<'a> Migration<'a> {
         let state = MigrationState {
             completed: Some(true),
             end_timestamp: self.state.end_timestamp.clone().or(time),
+            // An abort that came too late has one.
+            failure_reason: None,
             ..self.state.clone()
         };
         let outcome = match (self.state.end_timestamp.is_some(), input.pod) {
@@ -144,7 +201,8 @@ impl<'a> Migration<'a> {
             .change(Change::Hold)
             .change(Change::Migration(Box::new(state)))
             .change(Change::Arrival(node.clone()))
-            .change(Change::NoMigrationTarget);
+            .change(Change::NoMigrationTarget)
+            .and(moved_claims::arrive(input));
         let outcome = match is_unsynchronized(input.conditions(), &[SOURCE_DOWN]) {
             true => outcome.no_condition(ConditionType::Synchronized),
             false => outcome,
@@ -156,11 +214,100 @@ impl<'a> Migration<'a> {
         outcome.event(false, "Migrated", format!("The VirtualMachineInstance migrated to node {node}."))
     }
 
+    /// Both pods run.
+    fn go_on(&self, input: &VmiReconcile<'_>) -> Outcome {
+        let outcome = handed_over(input).and(self.abort(input));
+        let is_ready = self.state.target_node_domain_ready_timestamp.is_some();
+        // A guest that arrived there would be shut down with the pod. Where the source has gone already, it has the last word.
+        if let Some(pod) = self.target.filter(|pod| pod.is_going() && !is_ready) {
+            let name = pod.meta.name.as_deref().unwrap_or_default();
+            return handed_over(input).and(self.abort_because(&format!("{TARGET_POD_GOING}: {name}")));
+        }
+        match self.awaited(input) {
+            Some(NodeWait { until, .. }) if until > input.now => outcome.retry_at(until),
+            // Without an address of the target the source cannot have begun.
+            Some(NodeWait { reason, .. }) if self.state.target_node_address.is_none() => {
+                self.fail(input, &reason)
+            }
+            Some(_) if self.state.abort_requested == Some(true) => outcome,
+            Some(NodeWait { reason, .. }) => handed_over(input).and(self.abort_because(&reason)),
+            None => outcome,
+        }
+    }
+
+    /// Asks the source to abort the migration, with a reason of virt-controller.
+    fn abort_because(&self, reason: &str) -> Outcome {
+        if self.state.abort_requested == Some(true) {
+            return Outcome::default();
+        }
+        let (abort_requested, failure_reason) = (Some(true), Some(reason.to_owned()));
+        let state = MigrationState { abort_requested, failure_reason, ..self.state.clone() };
+        Outcome::default().change(Change::Migration(Box::new(state)))
+    }
+
+    /// The PVCs of a migration that has failed, where virt-controller has decided that.
+    fn claims_after_failure(&self, input: &VmiReconcile<'_>) -> Outcome {
+        let is_source_down = input.pod.is_none_or(pod_state::is_over);
+        let source = input.pod.and_then(Pod::ending).or_else(|| input.world.ending(input.vmi).cloned());
+        let source = source.map(|ending| ending.reason.unwrap_or_default());
+        let has_left = match &source {
+            Some(reason) => reason == MIGRATED || reason == MIGRATION_UNKNOWN,
+            None => is_source_down,
+        };
+        // By the source's own report the guest has stayed.
+        if self.state.failed == Some(true) || !has_left && self.state.end_timestamp.is_none() {
+            return Outcome::default();
+        }
+        match self.target.and_then(Pod::ending).map(|ending| ending.reason) {
+            // Nothing has run on the new PVCs.
+            Some(Some(reason)) if reason == NOT_RECEIVED => Outcome::default(),
+            // It ended there.
+            Some(_) => moved_claims::arrive(input),
+            None => moved_claims::lose(input),
+        }
+    }
+
+    /// The node that is waited for before the guest is copied. The times are those of the VirtualMachineInstanceMigration.
+    fn awaited(&self, input: &VmiReconcile<'_>) -> Option<NodeWait> {
+        let state = self.state;
+        if state.start_timestamp.is_some() || state.target_node_domain_ready_timestamp.is_some() {
+            return None;
+        }
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (source, target) = (text(&state.source_node), text(&state.target_node));
+        let (phase, limit, awaited) = match (&state.target_node_address, &state.source_certificate) {
+            (Some(_), _) => {
+                let awaited =
+                    format!("virt-handler of the source node {source} to begin, with node {target} ready");
+                (MigrationPhase::TargetReady, BEGINS, awaited)
+            }
+            (None, None) => {
+                let awaited = format!("virt-handler of the source node {source} to announce its certificate");
+                (MigrationPhase::PreparingTarget, PREPARES, awaited)
+            }
+            (None, Some(_)) => {
+                let pod = text(&state.target_pod);
+                let awaited =
+                    format!("virt-handler of the target node {target} to prepare launcher pod {pod}");
+                (MigrationPhase::PreparingTarget, PREPARES, awaited)
+            }
+        };
+        let status = self.object(input)?.status.as_ref()?;
+        let begun = status
+            .phase_transition_timestamps
+            .iter()
+            .rev()
+            .find(|step| step.phase.as_ref() == Some(&phase))?;
+        let begun: Timestamp = begun.phase_transition_timestamp.as_deref()?.parse().ok()?;
+        let reason = format!("{WAITED}{} s for {awaited}", limit.as_secs());
+        Some(NodeWait { until: begun.checked_add(limit).ok()?, reason })
+    }
+
     /// The guest stays at the source, where it has not ended.
     fn fail(&self, input: &VmiReconcile<'_>, reason: &str) -> Outcome {
         let uid = self.state.migration_uid.as_deref().unwrap_or_default();
         let outcome = match (self.target, &self.state.target_pod, &input.own_pods) {
-            (None, Some(name), Some(own)) if reason == TARGET_POD_DOWN => {
+            (None, Some(name), Some(own)) if reason.starts_with(TARGET_POD_DOWN) => {
                 let namespace = input.vmi.metadata.namespace.clone().unwrap_or_default();
                 let key = Key::new(Kind::Pod, namespace, name);
                 Outcome::default().before_write(Step::RequireAbsent { key, of: Some(own.clone()) })
@@ -177,7 +324,8 @@ impl<'a> Migration<'a> {
         };
         let outcome = outcome
             .change(Change::Migration(Box::new(failed(self.state, reason, input.now))))
-            .change(Change::NoMigrationTarget);
+            .change(Change::NoMigrationTarget)
+            .and(self.claims_after_failure(input));
         match self.state.failed == Some(true) {
             // virt-handler has reported it.
             true => outcome,
@@ -225,12 +373,17 @@ impl<'a> Migration<'a> {
         Outcome::default().change(Change::Migration(Box::new(state)))
     }
 
-    /// True if the VirtualMachineInstanceMigration is being deleted, has failed, or is gone.
-    fn is_unwanted(&self, input: &VmiReconcile<'_>) -> bool {
+    /// The VirtualMachineInstanceMigration.
+    fn object<'w>(&self, input: &VmiReconcile<'w>) -> Option<&'w VirtualMachineInstanceMigration> {
         let meta = &input.vmi.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let mut all = migrations_of(input.world, namespace, meta.name.as_deref().unwrap_or_default());
-        let object = all.find(|object| object.metadata.uid == self.state.migration_uid);
+        all.find(|object| object.metadata.uid == self.state.migration_uid)
+    }
+
+    /// True if the VirtualMachineInstanceMigration is being deleted, has failed, or is gone.
+    fn is_unwanted(&self, input: &VmiReconcile<'_>) -> bool {
+        let object = self.object(input);
         let has_failed = |object: &VirtualMachineInstanceMigration| {
             object.status.as_ref().is_some_and(|status| status.phase == Some(MigrationPhase::Failed))
         };
@@ -264,7 +417,14 @@ pub(crate) fn stray_targets<'a>(world: &'a World, vmi: &'a VirtualMachineInstanc
             .as_ref()
             .is_some_and(|uid| status.is_some_and(|status| status.active_pods.contains_key(uid)));
         let mut all = migrations_of(world, namespace, name);
-        !is_handed_over
+        // A migration that has failed has left its guest at the source.
+        let state = status.and_then(|status| status.migration_state.as_ref());
+        let has_failed = state.is_some_and(|state| {
+            state.migration_uid.as_deref() == Some(uid)
+                && state.completed == Some(true)
+                && state.failed == Some(true)
+        });
+        (!is_handed_over || has_failed)
             && !pod.is_over()
             && !pod.is_going()
             && !all.any(|object| object.metadata.uid.as_deref() == Some(uid))

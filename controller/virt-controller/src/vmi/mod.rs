@@ -25,6 +25,7 @@
 //! | `disk_conflict`, `state` | another VMI with the same PVC; the PVC of EFI variables and TPM |
 //! | `scheduling`, `pod_state`, `claimed`, `networks`, `vsock` | until the hand-over: the pod, devices of ResourceClaims, networks of Multus, the CID |
 //! | `handed_over`, `migrating` | while virt-handler has the VMI; while its guest migrates to another node |
+//! | `moved_claims` | PVCs whose disks a live migration copies into new ones |
 //! | `launcher_pod` | the launcher pod as a value, for the start and for live migrations |
 //! | `ready`, `eviction`, `volumes`, `outdated` | conditions Ready and EvictionRequested, status of PVCs, label of an older launcher |
 //! | `end`, `name_conflict` | deletion of the pods and of the finalizer; a pod of another owner with the launcher's name |
@@ -48,6 +49,7 @@ mod eviction;
 mod handed_over;
 pub(crate) mod launcher_pod;
 pub(crate) mod migrating;
+mod moved_claims;
 mod name_conflict;
 #[cfg(test)]
 mod name_conflict_tests;
@@ -70,7 +72,9 @@ mod waiting;
 #[cfg(test)]
 mod waiting_tests;
 
+pub(crate) use moved_claims::abandon;
 pub(crate) use outdated::is_outdated;
+pub(crate) use volumes::claim_info;
 
 use api::machine::Machine;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
@@ -85,6 +89,8 @@ use outcome::{Change, Outcome};
 pub(crate) const NODE: &str = "kubevirt.io/nodeName";
 /// Label of a VMI with the name of the node that it migrates to, by which that virt-handler finds it.
 pub(crate) const MIGRATION_TARGET: &str = "kubevirt.io/migrationTargetNodeName";
+/// Annotation of a VMI: a sum of the VM's template at the start. A generation also rises when only the run strategy changes.
+pub(crate) const TEMPLATE_SUM: &str = "kubevirt.io/vm-template-sum";
 /// The time that virt-handler has to report the end of a VMI whose pod is over.
 pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -159,7 +165,7 @@ fn reconcile(input: &VmiReconcile<'_>) -> Outcome {
     };
     let next = outcome.apply(input);
     let next_phase = phase(&next);
-    let outcome = outcome.and(migrating::end_with(&next, input.now));
+    let outcome = outcome.and(migrating::end_with(input, &next));
     // The guest may have arrived in another pod.
     let pod = match node_of(&next) == node_of(input.vmi) {
         true => input.pod,
@@ -170,6 +176,8 @@ fn reconcile(input: &VmiReconcile<'_>) -> Outcome {
         true => outcome,
         false => outcome.and(volumes::volumes(input)),
     };
+    let next = outcome.apply(input);
+    let outcome = outcome.and(moved_claims::settle(input, &next));
     let next = outcome.apply(input);
     outcome.and(end::end(input, &next))
 }

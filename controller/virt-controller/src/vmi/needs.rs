@@ -1,8 +1,10 @@
-//! PVCs that a VMI needs before its pod is created, and their content.
+//! PVCs that a VMI needs before its pod is created, and their content. A PVC whose disk a live migration has copied into another one
+//! is never used again by itself: the guest has written to the other one since.
 
 use crate::volume_origin::{incomplete, unknown};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
+use cluster_model::claim_moves::moved_message;
 use cluster_model::objects::{PersistentVolumeClaim, Pod, PodPhase, Work, World, claims_of};
 use std::collections::BTreeMap;
 
@@ -19,6 +21,8 @@ pub(super) enum DiskNeeds {
     BeingRead { message: String },
     /// A DataVolume will never be filled.
     Failed { volume: String, message: String },
+    /// The disk of a PVC is on another PVC since a live migration, or may be.
+    Moved { message: String },
 }
 
 /// Message about a PVC that names a source, and whose volume is not known. A launcher pod that runs proves that the PVC is bound, so the
@@ -42,6 +46,9 @@ pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
     let mut claims = BTreeMap::new();
     let (mut missing, mut filling, mut read) = (None, None, None);
     for name in &claims_of(vmi) {
+        if let Some(message) = world.pvcs.get(namespace, name).and_then(moved_message) {
+            return DiskNeeds::Moved { message };
+        }
         // A PVC may be a DataVolume's even where the VMI names only the PVC.
         if let Some(data) = world.data_volumes.get(namespace, name) {
             let status = data.status.as_ref();
@@ -168,6 +175,7 @@ mod tests {
             DiskNeeds::Filling { message } => format!("filling: {message}"),
             DiskNeeds::BeingRead { message } => format!("read: {message}"),
             DiskNeeds::Failed { volume, message } => format!("failed: {volume}: {message}"),
+            DiskNeeds::Moved { message } => format!("moved: {message}"),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Steps return an [`Outcome`] and write nothing. [`Outcome::apply`] makes the VMI as it should be, and [`Outcome::plan`] is the only
 //! place that makes a plan: steps before, the difference of the two VMIs in one request, steps and events after.
 
-use super::{MIGRATION_TARGET, NODE, VmiReconcile};
+use super::{MIGRATION_TARGET, NODE, TEMPLATE_SUM, VmiReconcile};
 use crate::outcome::{self, Difference};
 use api::quantity::Quantity;
 use api::vmi::{
@@ -53,6 +53,11 @@ pub(super) enum Change {
     Arrival(String),
     /// Removes the label of the node that the guest migrates to.
     NoMigrationTarget,
+    /// The volumes that migrate have their new PVCs.
+    ReplaceClaims,
+    NoMigratedVolumes,
+    /// Sum of the template of the VM.
+    TemplateSum(String),
 }
 
 /// Node and pod of a VMI.
@@ -190,6 +195,9 @@ impl Change {
                 status.evacuation_node_name = None;
             }
             Change::NoMigrationTarget => drop(meta.labels.remove(MIGRATION_TARGET)),
+            Change::ReplaceClaims => next.replace_migrated_claims(),
+            Change::NoMigratedVolumes => status.migrated_volumes.clear(),
+            Change::TemplateSum(sum) => drop(meta.annotations.insert(TEMPLATE_SUM.to_owned(), sum.clone())),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::waiting::{
 use super::{VmiReconcile, disk_conflict, pod_state, state};
 use crate::tsc;
 use api::vmi::{ConditionType, Phase};
+use cluster_model::claim_moves::RECOVERY;
 use cluster_model::config::Config;
 use cluster_model::metadata::{OmittedKeys, left_out};
 use cluster_model::objects::PersistentVolumeClaim;
@@ -33,6 +34,7 @@ pub(super) fn pending(input: &VmiReconcile<'_>) -> Outcome {
             .event(true, "FailedDataVolumeImport", format!("DataVolume {volume} import failed: {message}"))
             .fail("FailedDataVolumeImport"),
         DiskNeeds::Missing { message } => wait_for_claim(input, &message),
+        DiskNeeds::Moved { message } => wait(input, RECOVERY, &message),
         DiskNeeds::Filling { message } | DiskNeeds::BeingRead { message } => wait_for_data(&message),
         // The finalizer that keeps a VMI until its pod is gone is written before the pod is made, also without a webhook.
         DiskNeeds::There(_) if !input.has_finalizer() => {

@@ -58,6 +58,7 @@ fn hand_over(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
         // `repeated` has the reason.
         DiskNeeds::BeingRead { .. } => return Outcome::default(),
         DiskNeeds::Missing { message }
+        | DiskNeeds::Moved { message }
         | DiskNeeds::Filling { message }
         | DiskNeeds::Failed { message, .. } => Some(message),
     };

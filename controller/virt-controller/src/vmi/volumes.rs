@@ -40,7 +40,7 @@ fn set_claim(
         }
     };
     let known = list[at].persistent_volume_claim_info.get_or_insert_default();
-    *known = info(name, claim, known, overhead(world, claim));
+    *known = claim_info(world, name, claim, known);
     list.sort_by(|one, other| one.name.cmp(&other.name));
 }
 
@@ -53,14 +53,15 @@ fn overhead(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
     Some((f64::from(thousandths) / 1000.0).to_string())
 }
 
-fn info(
+/// What the status of a VMI has of a PVC.
+pub(crate) fn claim_info(
+    world: &World,
     name: &str,
     claim: &PersistentVolumeClaim,
     known: &ClaimInfo,
-    filesystem_overhead: Option<String>,
 ) -> ClaimInfo {
     ClaimInfo {
-        filesystem_overhead,
+        filesystem_overhead: overhead(world, claim),
         claim_name: Some(name.to_owned()),
         access_modes: claim.spec.access_modes.clone(),
         volume_mode: Some(claim.spec.volume_mode.clone().unwrap_or_else(|| "Filesystem".to_owned())),

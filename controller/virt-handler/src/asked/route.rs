@@ -100,7 +100,8 @@ pub(super) fn is_passed_on(request: &Request) -> bool {
         | Request::PauseForDiskPressure { .. }
         | Request::ResumeAfterDiskPressure
         | Request::Migrate(_)
-        | Request::AbortMigration { .. } => false,
+        | Request::AbortMigration { .. }
+        | Request::Release(_) => false,
     }
 }
 

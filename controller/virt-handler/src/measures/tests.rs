@@ -117,7 +117,7 @@ fn what_vmis_have_of_the_node_is_told() {
     for before in [None, Some(&panicked)] {
         count_panic(before, &panicked, &meta("panicked"));
     }
-    let text = page_of("node1", &[used(owns), used(shares), used(unseen)], &had, 2);
+    let text = page_of("node1", &[used(owns), used(shares), used(unseen)], &had, 2, &[]);
     let of = |name: &str| format!("node=\"node1\",namespace=\"n\",name=\"{name}\"");
     for line in [
         format!("kubevirt_vmi_node_cpu_affinity{{{}}} 2", of("owns")),
@@ -153,7 +153,7 @@ fn no_label_of_a_page_is_longer_than_1024_bytes() {
         interfaces: [("tap0".to_owned(), InterfaceStats::default())].into(),
         ..Stats::default()
     };
-    let text = page_of("node1", &[Used { entry, stats, filesystems }], &PreviousSample::default(), 0);
+    let text = page_of("node1", &[Used { entry, stats, filesystems }], &PreviousSample::default(), 0, &[]);
     for label in ["drive", "interface", "disk_name", "mount_point", "file_system_type"] {
         assert!(text.contains(&format!("{label}=\"")), "{label}");
     }
@@ -197,7 +197,7 @@ fn what_vmis_use_is_told_by_the_names_of_their_specs() {
         disks: ["vda", "tap0", "made-up"].map(|name| (name.to_owned(), disk)).into(),
         interfaces: ["tap0", "vda", "made-up"].map(|name| (name.to_owned(), interface)).into(),
     };
-    let text = page_of("node1", &[Used { entry, stats, filesystems }], &PreviousSample::default(), 0);
+    let text = page_of("node1", &[Used { entry, stats, filesystems }], &PreviousSample::default(), 0, &[]);
     let of = "node=\"node1\",namespace=\"n\",name=\"web\"";
     let files = "disk_name=\"vda1\",mount_point=\"/a\\\"b\",file_system_type=\"ext4\"";
     for line in [

@@ -5,7 +5,7 @@
 //!  libvirt, QEMU ─unix socket─► SourceSockets ════TLS════► TargetPorts ─unix socket─► libvirtd, QEMU
 //!                  │ a process of the pod   │ one connection     │ the source's      │ a process of the pod
 //!                  │                        │ for each           │ certificate       │
-//!                  └─ bound here, for uid 107                    └─ three ports of the node, for this migration
+//!                  └─ bound here, for uid 107                    └─ four ports of the node, for this migration
 //! ```
 //!
 //! | port | named | carries |
@@ -13,6 +13,7 @@
 //! | libvirt | 0 | libvirt's RPC; its end tells the target that the source has finished |
 //! | memory | 49152 | the guest's memory, from QEMU to QEMU |
 //! | disks | 49153 | blocks of copied disks (NBD) |
+//! | release | 49154 | the source's word that its domain is gone, so that the guest goes on at the target |
 //!
 //! **Trust.** Each side has a certificate for one migration, whose fingerprint the other side reads in the VMI's
 //! status. TLS 1.3 with both certificates, pinned; no CA, no names, no resumed sessions. The key stays in memory.
@@ -24,7 +25,7 @@
 //! reads slowly, or not at all for a while, is not: it slows down the other end.
 //!
 //! **May be called** by the keepers of VMIs. Dropping [`TargetPorts`] or [`SourceSockets`] ends all of it.
-//! Errors of a stream are logged; the first one is in `failure()`, for the migration's failure reason.
+//! Errors of a stream are logged; the first one is in [`Findings`], for the migration's failure reason.
 
 mod certificate;
 mod peer_silence;
@@ -39,6 +40,7 @@ mod tls;
 
 pub use certificate::{Certificate, Fingerprint};
 pub use ports::MigrationPorts;
+pub use session::{Findings, StreamBytes};
 pub use source::SourceSockets;
 pub use target::TargetPorts;
 

@@ -1,9 +1,10 @@
-//! The three connections of a migration: ports of the target node, and sockets in the two pods.
+//! The connections of a migration: ports of the target node, and sockets in the two pods.
 
 use crate::error::{Error, Result};
 use crate::pod::layout::is_uid;
 use cluster_model::launcher::MigrationSocketPaths;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,37 +12,52 @@ pub(super) enum Channel {
     Libvirt,
     Memory,
     Disks,
+    Release,
 }
 
 impl Channel {
-    pub(super) const ALL: [Channel; 3] = [Channel::Libvirt, Channel::Memory, Channel::Disks];
+    pub(super) const ALL: [Channel; 4] =
+        [Channel::Libvirt, Channel::Memory, Channel::Disks, Channel::Release];
+
+    /// Content of its streams, for messages.
+    pub(super) fn content(self) -> &'static str {
+        match self {
+            Channel::Libvirt => "libvirt",
+            Channel::Memory => "the memory",
+            Channel::Disks => "the disks",
+            Channel::Release => "the release of the guest",
+        }
+    }
 
     /// Number by which `targetDirectMigrationNodePorts` names it: upstream's port of libvirt or QEMU, and 0 for
-    /// libvirt's own connection.
+    /// libvirt's own connection. Upstream has none for the release.
     fn number(self) -> i64 {
         match self {
             Channel::Libvirt => 0,
             Channel::Memory => 49152,
             Channel::Disks => 49153,
+            Channel::Release => 49154,
         }
     }
 }
 
 /// Ports of the target node, one for each use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MigrationPorts([u16; 3]);
+pub struct MigrationPorts([u16; 4]);
 
 impl MigrationPorts {
-    pub(super) fn new(libvirt: u16, memory: u16, disks: u16) -> MigrationPorts {
-        MigrationPorts([libvirt, memory, disks])
+    /// Ports in the order of [`Channel::ALL`].
+    pub(super) fn new(ports: [u16; 4]) -> MigrationPorts {
+        MigrationPorts(ports)
     }
 
     pub(super) fn of(&self, channel: Channel) -> u16 {
-        let MigrationPorts([libvirt, memory, disks]) = *self;
+        let MigrationPorts([libvirt, memory, disks, release]) = *self;
         match channel {
             Channel::Libvirt => libvirt,
             Channel::Memory => memory,
             Channel::Disks => disks,
+            Channel::Release => release,
         }
     }
 
@@ -50,7 +66,7 @@ impl MigrationPorts {
         Channel::ALL.map(|channel| (self.of(channel).to_string(), channel.number())).into()
     }
 
-    /// Reads `targetDirectMigrationNodePorts`. The three uses must be there; others are ignored.
+    /// Reads `targetDirectMigrationNodePorts`. All uses must be there; others are ignored.
     pub fn from_status(status: &BTreeMap<String, i64>) -> Result<MigrationPorts> {
         let port = |channel: Channel| {
             let mut named = status.iter().filter(|(_, number)| **number == channel.number());
@@ -62,8 +78,15 @@ impl MigrationPorts {
                 ))
             })
         };
-        let [libvirt, memory, disks] = Channel::ALL.map(port);
-        Ok(MigrationPorts([libvirt?, memory?, disks?]))
+        let [libvirt, memory, disks, release] = Channel::ALL.map(port);
+        Ok(MigrationPorts([libvirt?, memory?, disks?, release?]))
+    }
+}
+
+impl fmt::Display for MigrationPorts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [libvirt, memory, disks, release] = self.0;
+        write!(f, "{libvirt} (libvirt), {memory} (memory), {disks} (disks), {release} (release)")
     }
 }
 
@@ -81,11 +104,12 @@ impl SocketNames {
     }
 
     pub(super) fn of(&self, channel: Channel) -> &str {
-        let MigrationSocketPaths { libvirt, memory, disks } = &self.0;
+        let MigrationSocketPaths { libvirt, memory, disks, release } = &self.0;
         let path = match channel {
             Channel::Libvirt => libvirt,
             Channel::Memory => memory,
             Channel::Disks => disks,
+            Channel::Release => release,
         };
         path.trim_start_matches('/')
     }
@@ -97,11 +121,13 @@ mod tests {
 
     #[test]
     fn ports_are_read_as_they_are_written_and_a_missing_one_is_named() {
-        let ports = MigrationPorts::new(40001, 40002, 40003);
+        let ports = MigrationPorts::new([40001, 40002, 40003, 40004]);
         let status = ports.to_status();
         assert_eq!(
             status,
-            [("40001", 0), ("40002", 49152), ("40003", 49153)].map(|(p, n)| (p.to_owned(), n)).into()
+            [("40001", 0), ("40002", 49152), ("40003", 49153), ("40004", 49154)]
+                .map(|(p, n)| (p.to_owned(), n))
+                .into()
         );
         assert_eq!(MigrationPorts::from_status(&status).unwrap(), ports);
         for (port, number) in [("40002", None), ("", Some(49152)), ("0", Some(49152)), ("65536", Some(49152))]

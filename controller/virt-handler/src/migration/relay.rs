@@ -4,7 +4,8 @@
 //! TLS an end is signed, so that a cut cannot pass for one.
 
 use super::peer_silence;
-use super::session::Session;
+use super::ports::Channel;
+use super::session::{Session, StreamBytes};
 use crate::error::{Error, Result};
 use std::io;
 use std::os::fd::AsFd as _;
@@ -25,19 +26,27 @@ const LONGEST: u16 = 1024;
 
 /// Passes on bytes until both directions have ended.
 pub(super) async fn relay(
+    channel: Channel,
     pod: UnixStream,
     mut node: TlsStream<TcpStream>,
     session: &Session,
     silence: Duration,
 ) -> Result<()> {
-    let cut = |e| Error::io("a stream to the other node broke off", e);
+    let own = StreamBytes::default();
+    let after = || {
+        let (sent, received) = (own.sent(), own.received());
+        format!("the stream of {} after {sent} bytes sent and {received} bytes received", channel.content())
+    };
+    let cut = |e| Error::io(format!("the connection to the other node broke off: {}", after()), e);
     let tcp = node.get_ref().0.as_fd().try_clone_to_owned().map_err(cut)?;
-    let mut pod = CountedPodStream { stream: pod, session };
+    let mut pod = CountedPodStream { stream: pod, own: &own, all: session.bytes() };
     tokio::select! {
         done = copy_bidirectional_with_sizes(&mut pod, &mut node, BUFFER, BUFFER) => done.map(drop).map_err(cut),
         () = peer_silence::lost(&tcp, silence) => {
             let seconds = silence.as_secs().saturating_mul(2);
-            Err(Error::failed(format!("the other node does not answer: no packet of it for {seconds} s")))
+            Err(Error::failed(format!(
+                "the other node does not answer: no packet of it for {seconds} s, {}", after()
+            )))
         }
     }
 }
@@ -68,11 +77,18 @@ pub(super) async fn read_answer(node: &mut TlsStream<TcpStream>) -> io::Result<O
 /// The pod's end of a stream, whose bytes are counted.
 struct CountedPodStream<'a> {
     stream: UnixStream,
-    session: &'a Session,
+    /// Bytes of this stream.
+    own: &'a StreamBytes,
+    /// Bytes of all streams of the migration.
+    all: &'a StreamBytes,
 }
 
-fn add(counter: &AtomicU64, bytes: usize) {
-    counter.fetch_add(bytes as u64, Ordering::Relaxed);
+impl CountedPodStream<'_> {
+    fn add(&self, counter: fn(&StreamBytes) -> &AtomicU64, bytes: usize) {
+        for counted in [self.own, self.all] {
+            counter(counted).fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
 }
 
 impl AsyncRead for CountedPodStream<'_> {
@@ -83,7 +99,7 @@ impl AsyncRead for CountedPodStream<'_> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        add(&self.session.sent, buffer.filled().len().saturating_sub(before));
+        self.add(|bytes| &bytes.sent, buffer.filled().len().saturating_sub(before));
         Poll::Ready(Ok(()))
     }
 }
@@ -95,7 +111,7 @@ impl AsyncWrite for CountedPodStream<'_> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        add(&self.session.received, written);
+        self.add(|bytes| &bytes.received, written);
         Poll::Ready(Ok(written))
     }
 

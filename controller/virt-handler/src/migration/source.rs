@@ -1,9 +1,9 @@
-//! The source's end: three sockets in its pod, and a connection to the target node for each of theirs.
+//! The source's end: four sockets in its pod, and a connection to the target node for each of theirs.
 
 use super::certificate::{Certificate, Fingerprint};
 use super::ports::{Channel, MigrationPorts, SocketNames};
 use super::relay::{read_answer, relay};
-use super::session::Session;
+use super::session::{Findings, Session, StreamBytes};
 use super::{Limits, MOST, peer_silence, tls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::{PodFolder, PodListener};
@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsConnector, TlsStream};
@@ -66,8 +66,8 @@ impl SourceSockets {
     ) -> Result<SourceSockets> {
         let names = SocketNames::new(uid)?;
         let listen = |channel| place.listen_beside(names.of(channel));
-        let [libvirt, memory, disks] = Channel::ALL.map(listen);
-        let listeners = [libvirt.await?, memory.await?, disks.await?];
+        let [libvirt, memory, disks, release] = Channel::ALL.map(listen);
+        let listeners = [libvirt.await?, memory.await?, disks.await?, release.await?];
         let at = format!("sockets of the pod {}, for {address}", place.layout().uid);
         let session = Session::begin(format!("migration {uid}, source"), &at);
         let streams = Arc::new(Semaphore::new(MOST));
@@ -79,19 +79,14 @@ impl SourceSockets {
         Ok(SourceSockets { source, _tasks: tasks })
     }
 
-    /// Bytes from the source pod to the target.
-    pub fn bytes_sent(&self) -> u64 {
-        self.source.session.bytes_sent()
+    /// Bytes of all streams. The counters may be kept longer than the sockets.
+    pub fn bytes(&self) -> &Arc<StreamBytes> {
+        self.source.session.bytes()
     }
 
-    /// Bytes from the target to the source pod.
-    pub fn bytes_received(&self) -> u64 {
-        self.source.session.bytes_received()
-    }
-
-    /// First failure of a stream of the pod, as a sentence. Connections of others are only logged.
-    pub fn failure(&self) -> Option<String> {
-        self.source.session.failure()
+    /// Findings about streams of the pod, each when it is made. Connections of others are only logged.
+    pub fn findings(&self) -> watch::Receiver<Findings> {
+        self.source.session.findings()
     }
 }
 
@@ -128,7 +123,7 @@ impl Source {
             Err(e) => return self.session.refuse(&e.chain()),
         };
         let done = match self.target(channel).await {
-            Ok(node) => relay(pod, node, &self.session, self.limits.silence).await,
+            Ok(node) => relay(channel, pod, node, &self.session, self.limits.silence).await,
             Err(e) => Err(e),
         };
         if let Err(e) = done {

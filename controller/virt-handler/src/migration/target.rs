@@ -1,12 +1,13 @@
-//! The target's end: three ports of the node, for one source.
+//! The target's end: four ports of the node, for one source.
 
 use super::certificate::{Certificate, Fingerprint};
 use super::ports::{Channel, MigrationPorts, SocketNames};
 use super::relay::{answer, relay};
-use super::session::Session;
+use super::session::{Findings, Session, StreamBytes};
 use super::{Limits, MOST, MOST_UNPROVEN, peer_silence, tls};
 use crate::error::{Error, Result};
 use crate::pod::PodFolder;
+use futures_util::future::join_all;
 use serve::transport::{Acceptor, Handshake, Handshakes};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +24,7 @@ pub struct TargetPorts {
     target: Arc<Target>,
     ports: MigrationPorts,
     certificate: Certificate,
-    tasks: JoinSet<()>,
+    _tasks: JoinSet<()>,
 }
 
 /// State that the streams share.
@@ -41,7 +42,7 @@ struct Target {
 }
 
 impl TargetPorts {
-    /// Opens three free ports of an address for the migration with this UID, whose target pod is `place`. Until
+    /// Opens four free ports of an address for the migration with this UID, whose target pod is `place`. Until
     /// [`expect`](TargetPorts::expect) is called every connection is refused. If no stream of the source has begun
     /// after `deadline`, the ports are closed. A stream that has begun has no time limit: a migration may last for days.
     pub async fn open(
@@ -69,10 +70,14 @@ impl TargetPorts {
             let port = listener.local_addr().map_err(cannot)?.port();
             Ok::<_, Error>((listener, port))
         };
-        let (libvirt, memory, disks) = (listen().await?, listen().await?, listen().await?);
-        let ports = MigrationPorts::new(libvirt.1, memory.1, disks.1);
-        let at =
-            format!("{address}, ports {} (libvirt), {} (memory), {} (disks)", libvirt.1, memory.1, disks.1);
+        let (mut listeners, mut numbers) = (Vec::new(), Channel::ALL.map(|_| 0));
+        for number in &mut numbers {
+            let (listener, port) = listen().await?;
+            listeners.push(listener);
+            *number = port;
+        }
+        let ports = MigrationPorts::new(numbers);
+        let at = format!("{address}, ports {ports}");
         let target = Arc::new(Target {
             session: Session::begin(format!("migration {uid}, target"), &at),
             place,
@@ -84,12 +89,11 @@ impl TargetPorts {
             begun: watch::Sender::new(false),
         });
         let mut tasks = JoinSet::new();
-        let listeners = [libvirt.0, memory.0, disks.0];
         tasks.spawn(Arc::clone(&target).serve(listeners, deadline));
-        Ok(TargetPorts { target, ports, certificate: certificate.clone(), tasks })
+        Ok(TargetPorts { target, ports, certificate: certificate.clone(), _tasks: tasks })
     }
 
-    /// Ports of the three connections.
+    /// Ports of the connections.
     pub fn ports(&self) -> MigrationPorts {
         self.ports
     }
@@ -101,25 +105,15 @@ impl TargetPorts {
         Ok(())
     }
 
-    /// False once the ports were closed since the source did not come in time.
-    pub fn is_open(&mut self) -> bool {
-        self.tasks.try_join_next();
-        !self.tasks.is_empty()
+    /// Bytes of all streams. The counters may be kept longer than the ports.
+    pub fn bytes(&self) -> &Arc<StreamBytes> {
+        self.target.session.bytes()
     }
 
-    /// Bytes from the target pod to the source.
-    pub fn bytes_sent(&self) -> u64 {
-        self.target.session.bytes_sent()
-    }
-
-    /// Bytes from the source to the target pod.
-    pub fn bytes_received(&self) -> u64 {
-        self.target.session.bytes_received()
-    }
-
-    /// First failure of a stream of the source, as a sentence. Connections of others are only logged.
-    pub fn failure(&self) -> Option<String> {
-        self.target.session.failure()
+    /// Findings about the source, each when it is made: its first stream that failed, or that it did not come in time, after which
+    /// the ports are closed. Connections of others are only logged.
+    pub fn findings(&self) -> watch::Receiver<Findings> {
+        self.target.session.findings()
     }
 }
 
@@ -130,15 +124,9 @@ impl std::fmt::Debug for Target {
 }
 
 impl Target {
-    async fn serve(self: Arc<Target>, listeners: [TcpListener; 3], deadline: Duration) {
-        let [libvirt, memory, disks] = listeners;
-        let accept = async {
-            tokio::join!(
-                self.accept(Channel::Libvirt, libvirt),
-                self.accept(Channel::Memory, memory),
-                self.accept(Channel::Disks, disks),
-            )
-        };
+    async fn serve(self: Arc<Target>, listeners: Vec<TcpListener>, deadline: Duration) {
+        let channels = Channel::ALL.into_iter().zip(listeners);
+        let accept = join_all(channels.map(|(channel, listener)| self.accept(channel, listener)));
         let mut begun = self.begun.subscribe();
         let late = async {
             if timeout(deadline, begun.wait_for(|begun| *begun)).await.is_ok() {
@@ -148,8 +136,8 @@ impl Target {
         tokio::select! {
             _ = accept => {}
             () = late => {
-                let seconds = deadline.as_secs();
-                self.session.fail(&Error::failed(format!("the source did not connect within {seconds} s")));
+                let (seconds, refused) = (deadline.as_secs(), self.session.refused());
+                self.session.close(format!("the source did not connect within {seconds} s{refused}"));
             }
         }
     }
@@ -229,7 +217,7 @@ impl Target {
         };
         let late = || Error::failed(format!("the source took no answer within {} s", limit.as_secs()));
         answered.map_err(|_| late())?.map_err(|e| Error::io("the source took no answer", e))?;
-        relay(pod, node, &self.session, self.limits.silence).await
+        relay(channel, pod, node, &self.session, self.limits.silence).await
     }
 
     async fn pod_socket(&self, channel: Channel) -> Result<UnixStream> {

@@ -212,11 +212,14 @@ fn receive(seen: &DecisionInput<'_>, old: &Status, now: &Now) -> Actions {
         Launcher::Speaks(state) => Some(&**state),
         Launcher::NotYet | Launcher::Gone { .. } => None,
     };
-    if launcher.is_some_and(|state| state.life == Life::Empty) {
+    let is_empty = launcher.is_some_and(|state| state.life == Life::Empty);
+    let hopeless = seen.trouble.filter(|trouble| is_empty && trouble.hopeless);
+    if is_empty && hopeless.is_none() {
         plan.begin = seen.may_begin;
         return plan;
     }
-    let migration = target_state(old, launcher, seen.migration, &now.text);
+    let trouble = hopeless.map(|trouble| trouble.message.as_str());
+    let migration = target_state(old, launcher, seen.migration, trouble, &now.text);
     if let Some(migration) = migration.filter(|new| old.migration_state.as_ref() != Some(new)) {
         let before = old.migration_state.as_ref().and_then(|before| before.target_certificate.as_ref());
         if let Some(address) = &migration.target_node_address

@@ -40,6 +40,7 @@ fn state(life: Life) -> State {
         receives: false,
         migration: None,
         targets: [("data".to_owned(), "vda".to_owned())].into(),
+        sizes: std::collections::BTreeMap::new(),
         links: [].into(),
         phases: Vec::new(),
     }
@@ -539,6 +540,11 @@ fn a_vmi_that_migrates_to_the_node_is_handed_over_and_nothing_but_its_migration_
     assert_eq!(decide(&target(&vmi, &empty), &now()), Actions { begin: true, ..Actions::default() });
     let waits = DecisionInput { may_begin: false, ..target(&vmi, &empty) };
     assert_eq!(decide(&waits, &now()), Actions::default());
+    let never = HandOverFailure { message: "the claim a has no disk".into(), hopeless: true };
+    let plan = decide(&DecisionInput { trouble: Some(&never), ..target(&vmi, &empty) }, &now());
+    assert!(!plan.begin);
+    let told = plan.status.unwrap().migration_state.unwrap();
+    assert_eq!(told.target_failure_reason, Some(never.message));
     for life in [Life::Preparing, Life::Failed] {
         let launcher = speaks(life);
         assert_eq!(decide(&target(&vmi, &launcher), &now()), Actions::default(), "{life:?}");

@@ -4,14 +4,15 @@
 //! |---|---|
 //! | PVC that several nodes can write to, shared hostDisk | stays at its place |
 //! | overlay of a containerDisk or an ephemeral PVC, emptyDisk, seed | copied |
+//! | PVC that one node can write to, as a disk of its own | copied into a new PVC, which virt-controller creates |
 //! | other PVC, other hostDisk, PVC of EFI variables and the TPM | none: `DisksNotLiveMigratable` |
 //! | device of the node, dedicated CPU, virtiofs, bridge on the pod network | none, each with its reason |
 //!
 //! Reasons and messages are upstream's where upstream has them.
 
 use api::machine::network::Network;
-use api::machine::{Binding, Disk, Machine, Target, Volume};
-use api::vmi::{MigrationMethod, VirtualMachineInstance};
+use api::machine::{Binding, Disk, Machine, Target, Volume, is_of_one_node};
+use api::vmi::{ClaimInfo, MigrationMethod, VirtualMachineInstance};
 
 /// Annotation of a VMI whose guest may migrate although it has the pod's address, which changes.
 const ALLOWS_BRIDGE: &str = "kubevirt.io/allow-pod-bridge-network-live-migration";
@@ -37,14 +38,15 @@ pub(crate) fn obstacle(vmi: &VirtualMachineInstance, machine: &Machine) -> Optio
 }
 
 /// Method of a live migration of the VMI: with or without copied disks.
-pub(crate) fn method(machine: &Machine) -> MigrationMethod {
-    match copied_disks(machine).is_empty() {
+pub(crate) fn method(vmi: &VirtualMachineInstance, machine: &Machine) -> MigrationMethod {
+    let has_own_claim = |disk: &Disk| claim_info(vmi, disk).is_some_and(|info| is_copied_claim(disk, info));
+    match copied_disks(machine).is_empty() && !machine.disks.iter().any(has_own_claim) {
         true => MigrationMethod::LiveMigration,
         false => MigrationMethod::BlockMigration,
     }
 }
 
-/// Names of the disks whose bytes are copied: those that the launcher made.
+/// Names of the disks whose bytes are copied: those that the launcher made. PVCs are copied as `status.migratedVolumes` has them.
 pub(crate) fn copied_disks(machine: &Machine) -> Vec<String> {
     let is_copied = |disk: &&Disk| match &disk.volume {
         Volume::ContainerDisk { .. } | Volume::Ephemeral { .. } | Volume::Empty { .. } => {
@@ -133,15 +135,23 @@ fn volume(vmi: &VirtualMachineInstance, disk: &Disk) -> Option<String> {
         _ => return None,
     };
     let wanted = "live migration requires that all PVCs must be shared (using ReadWriteMany access mode)";
-    let known = vmi.status.as_ref().and_then(|status| {
-        let known = status.volume_status.iter().find(|known| known.name == disk.name);
-        known?.persistent_volume_claim_info.as_ref()
-    });
-    match known {
+    match claim_info(vmi, disk) {
         None => Some(format!("cannot migrate VMI: Unable to determine if PVC {claim} is shared, {wanted}")),
         Some(info) if info.access_modes.iter().any(|mode| mode == SHARED) => None,
+        Some(info) if is_copied_claim(disk, info) => None,
         Some(_) => Some(format!("cannot migrate VMI: PVC {claim} is not shared, {wanted}")),
     }
+}
+
+/// True for the PVC of a disk that is copied into a new PVC.
+fn is_copied_claim(disk: &Disk, info: &ClaimInfo) -> bool {
+    disk.has_movable_claim() && is_of_one_node(&info.access_modes)
+}
+
+/// The PVC of a disk in the status of the VMI.
+fn claim_info<'a>(vmi: &'a VirtualMachineInstance, disk: &Disk) -> Option<&'a ClaimInfo> {
+    let known = vmi.status.as_ref()?.volume_status.iter().find(|known| known.name == disk.name);
+    known?.persistent_volume_claim_info.as_ref()
 }
 
 #[cfg(test)]
@@ -189,7 +199,23 @@ mod tests {
         assert_eq!(reason(|_| {}), None);
         let disks = Some("DisksNotLiveMigratable");
         assert_eq!(reason(|o| on_claim(o, &json!(["ReadWriteMany"]))), None);
-        assert_eq!(reason(|o| on_claim(o, &json!(["ReadWriteOnce"]))), disks);
+        for mode in ["ReadWriteOnce", "ReadWriteOncePod"] {
+            assert_eq!(reason(|o| on_claim(o, &json!([mode]))), None, "it is copied into a new PVC");
+        }
+        assert_eq!(reason(|o| on_claim(o, &json!(["ReadOnlyMany"]))), disks);
+        for disk in [
+            json!({"disk": {}, "shareable": true}),
+            json!({"disk": {"readonly": true, "bus": "virtio"}}),
+            json!({"cdrom": {}}),
+            json!({"lun": {"bus": "scsi"}}),
+        ] {
+            let other = |o: &mut Value| {
+                on_claim(o, &json!(["ReadWriteOnce"]));
+                o["spec"]["domain"]["devices"]["disks"][0] = disk.clone();
+                o["spec"]["domain"]["devices"]["disks"][0]["name"] = json!("root");
+            };
+            assert_eq!(reason(other), disks, "{disk}");
+        }
         let unknown = |o: &mut Value| {
             on_claim(o, &json!([]));
             o["status"] = json!({});
@@ -227,14 +253,24 @@ mod tests {
     fn disks_that_the_launcher_made_are_copied_and_their_images_compared_by_digest() {
         let (_, machine) = vmi(|_| {});
         assert_eq!(copied_disks(&machine), ["root", "more"]);
-        assert!(images_may_differ(&machine) && method(&machine) == MigrationMethod::BlockMigration);
+        let method_of = |change: fn(&mut Value)| {
+            let (vmi, machine) = vmi(change);
+            method(&vmi, &machine)
+        };
+        assert!(images_may_differ(&machine) && method_of(|_| {}) == MigrationMethod::BlockMigration);
         let digest = format!("r/a@sha256:{}", "0".repeat(64));
         let (_, machine) = vmi(|o| o["spec"]["volumes"][0]["containerDisk"]["image"] = json!(digest));
         assert!(!images_may_differ(&machine));
-        let (_, machine) = vmi(|o| {
-            on_claim(o, &json!(["ReadWriteMany"]));
-            o["spec"]["volumes"][1] = json!({"name": "more", "persistentVolumeClaim": {"claimName": "d"}});
-        });
-        assert!(copied_disks(&machine).is_empty() && method(&machine) == MigrationMethod::LiveMigration);
+        for (mode, expected) in [
+            ("ReadWriteMany", MigrationMethod::LiveMigration),
+            ("ReadWriteOnce", MigrationMethod::BlockMigration),
+        ] {
+            let (vmi, machine) = vmi(|o| {
+                on_claim(o, &json!([mode]));
+                o["spec"]["volumes"][1] =
+                    json!({"name": "more", "persistentVolumeClaim": {"claimName": "d"}});
+            });
+            assert!(copied_disks(&machine).is_empty() && method(&vmi, &machine) == expected, "{mode}");
+        }
     }
 }

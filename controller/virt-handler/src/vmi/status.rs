@@ -13,7 +13,7 @@
 
 use super::decide::{DecisionInput, Event, Launcher};
 use super::interfaces::interfaces;
-use super::keeper::{MigrationEnd, has_moved, source_state};
+use super::keeper::{MigrationEnd, has_moved, is_held, source_state};
 use super::migratable::{self, Obstacle};
 use crate::agent;
 use crate::bounds;
@@ -146,13 +146,14 @@ fn conditions(new: &mut Status, story: &StatusFacts<'_>, machine: Option<&Machin
     };
     let lives = story.lives();
     let paused = lives.filter(|state| state.life == Life::Paused);
-    tell(
-        ConditionType::Paused,
-        paused.map(|state| {
-            let reason = state.reason.as_deref().unwrap_or("PausedByUser");
-            ("True", reason, state.message.clone().unwrap_or_default())
-        }),
-    );
+    let is_paused = paused.map(|state| {
+        let reason = state.reason.as_deref().unwrap_or("PausedByUser");
+        ("True", reason, state.message.clone().unwrap_or_default())
+    });
+    // A guest that has arrived and is held still has the condition of its source, which tells whether it goes on.
+    if !paused.is_some_and(is_held) {
+        tell(ConditionType::Paused, is_paused);
+    }
     tell(
         ConditionType::AgentConnected,
         lives.filter(|state| state.agent).map(|_| match story.left_out {
@@ -245,6 +246,11 @@ fn volumes(new: &mut Status, state: &State, vmi: &VirtualMachineInstance) {
                 ..VolumeStatus::default()
             }),
         }
+        let known = new.volume_status.iter_mut().find(|known| known.name == volume.name);
+        let size = state.sizes.get(&volume.name).and_then(|size| i64::try_from(*size).ok());
+        if let (Some(known), true) = (known, size.is_some()) {
+            known.size = size;
+        }
     }
     new.volume_status.sort_by(|a, b| a.name.cmp(&b.name));
 }
@@ -286,7 +292,7 @@ fn hardware(new: &mut Status, vmi: &VirtualMachineInstance, checked: Option<&Mac
             .as_ref()
             .map(|machine| MachineType { r#type: resolved(&machine.r#type), ..MachineType::default() });
     }
-    new.migration_method = checked.map(migratable::method);
+    new.migration_method = checked.map(|machine| migratable::method(vmi, machine));
     let has_memory = new.memory.as_ref().is_some_and(|memory| memory.guest_at_boot.is_some());
     if has_memory && new.current_cpu_topology.is_some() {
         return;

@@ -131,10 +131,11 @@ fn volumes_are_sorted_by_name_and_keep_what_others_wrote() {
     let before = api::wire::read(json!({"name": "z", "target": "", "phase": "Bound"})).unwrap();
     vmi.status.as_mut().unwrap().volume_status = vec![before];
     let targets = [("z".to_owned(), "vda".to_owned()), ("a".to_owned(), "vdb".to_owned())].into();
-    let plan = decided(&vmi, State { targets, ..state(Life::Running) });
+    let sizes = [("a".to_owned(), 1 << 30), ("unknown".to_owned(), 1)].into();
+    let plan = decided(&vmi, State { targets, sizes, ..state(Life::Running) });
     assert_eq!(
         api::wire::Wire::write(&**plan.status.as_ref().unwrap())["volumeStatus"],
-        json!([{"name": "a", "target": "vdb"}, {"name": "z", "target": "vda", "phase": "Bound"}])
+        json!([{"name": "a", "target": "vdb", "size": 1 << 30}, {"name": "z", "target": "vda", "phase": "Bound"}])
     );
 }
 

@@ -4,6 +4,8 @@
 //!  missing    capacity, less what the file system keeps for itself     sparse; refused where too little of it fits (`Files`)
 //!  smaller    the claim grew: as large as it may be now                a guest sees it at its next start
 //!  larger     left alone
+//!  missing, and a live migration copies to it     as large as at the source
+//!  of a guest that migrates here, and not copied  there, and as large as at the source; otherwise refused: the storage is not shared
 //! ```
 //!
 //! | existing file | a claim's `disk.img` | the file of a hostDisk |
@@ -49,8 +51,18 @@ pub struct ClaimedDisk {
     overhead: f64,
     /// The disk must exist and is not changed.
     readonly: bool,
+    /// Bytes of a disk that a live migration is copied to: those of the source.
+    exact: Option<u64>,
+    /// The disk of a guest that migrates here, in the same claim: it is there, and its source uses it.
+    of_source: Option<DiskOfSource>,
     /// Settings for new files.
     files: Files,
+}
+
+/// Disk that the source of a live migration has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct DiskOfSource {
+    bytes: Option<u64>,
 }
 
 impl ClaimedDisk {
@@ -69,8 +81,22 @@ impl ClaimedDisk {
             capacity: info.and_then(of),
             overhead: overhead.filter(|part| (0.0..1.0).contains(part)).unwrap_or(OVERHEAD),
             readonly,
+            exact: None,
+            of_source: None,
             files,
         }
+    }
+
+    /// The disk of the source of a live migration, which reaches the same file. Its size is known once the source has told it.
+    pub fn of_source(mut self, bytes: Option<u64>) -> ClaimedDisk {
+        self.of_source = Some(DiskOfSource { bytes });
+        self
+    }
+
+    /// A disk of the size that the source of a live migration has.
+    pub fn with_size(mut self, bytes: u64) -> ClaimedDisk {
+        self.exact = Some(bytes);
+        self
     }
 
     /// Size of the largest disk that leaves the file system's overhead free.
@@ -87,6 +113,9 @@ pub fn prepare(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Optio
         let what = format!("cannot use the disk of the claim {}", wish.claim);
         Error::new(e.kind(), what).because(e)
     };
+    if let Some(disk) = wish.of_source {
+        return same(folder, wish, disk).map(|held| (held, None));
+    }
     let held = match folder.held(DISK) {
         Err(e) if e.kind() == ErrorKind::NotFound && !wish.readonly => return make(folder, wish),
         held => held.map_err(unusable)?,
@@ -104,10 +133,40 @@ pub fn prepare(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Optio
             Error::io(format!("cannot make the launcher the owner of {}", shown.display()), e)
         })?;
     }
-    if let Some(capacity) = wish.capacity {
+    if let Some(size) = wish.exact {
+        // Of an earlier attempt at this preparation. A guest that has arrived has this size, too.
+        if found.len() < size {
+            file.set_len(size)
+                .map_err(|e| Error::io(format!("cannot make the disk of {} larger", wish.claim), e))?;
+        }
+    } else if let Some(capacity) = wish.capacity {
         grow(&file, folder, found.len(), wish.largest(capacity).min(folder.capacity()?))?;
     }
     Ok((held, None))
+}
+
+/// The disk that the guest has at the source of its migration. Nothing is made, grown or given away: what is missing here is not
+/// on storage that both nodes have, whatever the access modes of the claim say.
+fn same(folder: &Folder, wish: &ClaimedDisk, disk: DiskOfSource) -> Result<PathHandle> {
+    let other = |what: String| {
+        Error::refused(format!(
+            "{what}: the claim {} is not the same storage on this node and on the node of the guest, although its access modes say so",
+            wish.claim
+        ))
+    };
+    let held = match folder.held(DISK) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(other("there is no disk.img".to_owned())),
+        held => held?,
+    };
+    let found = held.open(Access::Read)?.metadata();
+    let found =
+        found.map_err(|e| Error::io(format!("cannot read the size of the claim {}", wish.claim), e))?.len();
+    match disk.bytes {
+        Some(bytes) if bytes != found => {
+            Err(other(format!("disk.img has {found} bytes, and {bytes} at the source")))
+        }
+        _ => Ok(held),
+    }
 }
 
 /// Prepares the file of a hostDisk. `create` is the size of a file that may be created. From then on the file
@@ -163,6 +222,11 @@ pub(super) fn claim_for_namespace(file: &File, shown: &Path, namespace: &str) ->
 }
 
 fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<String>)> {
+    if let Some(size) = wish.exact {
+        // The size of the source is kept where a tolerated part of it has no room: the disk is sparse there, too.
+        fitting(folder, &wish.claim, size, wish.files)?;
+        return Ok((sized(folder, DISK, size, None)?, None));
+    }
     let Some(capacity) = wish.capacity else {
         let what = format!("the claim {} has no disk.img, and its size is not known yet", wish.claim);
         return Err(Error::new(ErrorKind::NotFound, what));

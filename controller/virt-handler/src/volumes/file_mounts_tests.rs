@@ -82,6 +82,10 @@ impl Pod {
     }
 
     fn try_ready(&self, spec: &Value) -> Result<Ready> {
+        self.try_ready_for(spec, false)
+    }
+
+    fn try_ready_for(&self, spec: &Value, receives: bool) -> Result<Ready> {
         let mut object = json!({
             "metadata": {"name": "a", "namespace": "test"},
             "spec": {"domain": {
@@ -100,7 +104,8 @@ impl Pod {
             PodFolder::new(&Pods::played(self.compute.place.path()).keeping(&self.kept), self.layout.clone());
         let (process, root) = (self.compute.process(), self.compute.root());
         let files = api::machine::Files::default();
-        prepare(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root, files })
+        let (vmi, machine, place, process, root) = (&vmi, &machine, &place, &process, &root);
+        prepare(&Parts { vmi, machine, place, process, root, files, receives })
     }
 
     fn volume(&self, volume: &Value) -> PathBuf {
@@ -489,6 +494,8 @@ fn a_file_that_another_qemu_has_is_waited_for() {
         let said = pod.try_ready(&Pod::spec(&volume)).map(|ready| ready.resolved).unwrap_err();
         assert_eq!(said.kind(), ErrorKind::Failed, "{said}");
         assert!(said.to_string().contains("is the disk of another VMI on this node"), "{said}");
+        // The QEMU of the node from which the guest migrates has it until then.
+        pod.try_ready_for(&Pod::spec(&volume), true).unwrap();
         drop(qemu);
         pod.ready(&Pod::spec(&volume));
     }

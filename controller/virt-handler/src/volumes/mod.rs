@@ -41,6 +41,7 @@ use api::vmi::{ClaimInfo, VirtualMachineInstance};
 use cluster_model::launcher;
 use image_locks::{DiskAccess, refuse_in_use};
 use rustix::fs::FileType;
+use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// Input: a VMI and its pod.
@@ -57,6 +58,8 @@ pub struct Parts<'a> {
     pub root: &'a Folder,
     /// Settings for new disk files.
     pub files: Files,
+    /// The guest migrates to this pod. Disks that are not copied are those of its source, which uses them meanwhile.
+    pub receives: bool,
 }
 
 /// Result of the preparation.
@@ -163,7 +166,8 @@ impl Parts<'_> {
                 let file = path.rsplit('/').next().filter(|file| !file.is_empty());
                 let file = file
                     .ok_or_else(|| Error::refused(format!("{path} of the volume '{name}' names no file")))?;
-                let held = claim::host_disk(&folder, file, *create, self.files, &self.machine.namespace)?;
+                let create = create.filter(|_| !self.receives);
+                let held = claim::host_disk(&folder, file, create, self.files, &self.machine.namespace)?;
                 self.raw(&held, disk, (Access::Write, !disk.readonly), (mount, file), false)?
             }
             Volume::ConfigMap { optional, .. } | Volume::Secret { optional, .. } => {
@@ -209,6 +213,18 @@ impl Parts<'_> {
             if held.kind() != FileType::BlockDevice {
                 return Err(Error::refused(format!("{device} of the claim {claim} is not a block device")));
             }
+            if let Some(wanted) = self.size_at_source(volume, claim)? {
+                let mut device = held.open_block_device()?;
+                let cannot = |e| Error::io(format!("cannot read the size of the claim {claim}"), e);
+                let size = device.seek(SeekFrom::End(0)).map_err(cannot)?;
+                // QEMU copies into a device of the same size only.
+                if size != wanted {
+                    return Err(Error::refused(format!(
+                        "the block device of the claim {claim} has {size} bytes, and the disk that is to be copied has {wanted}: a disk \
+                         is copied into a device of the same size"
+                    )));
+                }
+            }
             held.give_to_launcher()?;
             // A launcher outside a container sees the same node as all others.
             let path = match mounts::are_ours(self.process)? {
@@ -220,7 +236,12 @@ impl Parts<'_> {
         let mount = self.mount(volume)?;
         let folder = self.open_mount(mount)?.alone()?;
         self.refuse_host_disk(&folder, claim)?;
-        let wish = claim::ClaimedDisk::from_claim(claim, self.claim_info(volume), readonly, self.files);
+        let mut wish = claim::ClaimedDisk::from_claim(claim, self.claim_info(volume), readonly, self.files);
+        if let Some(size) = self.size_at_source(volume, claim)? {
+            wish = wish.with_size(size);
+        } else if self.receives {
+            wish = wish.of_source(self.known_size(volume));
+        }
         let (held, note) = claim::prepare(&folder, &wish)?;
         notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
         let preallocated = self.claim_info(volume).is_some_and(|info| info.preallocated == Some(true));
@@ -232,7 +253,7 @@ impl Parts<'_> {
     /// locks.
     fn device(&self, own: &PathHandle, disk: &Disk, writes: bool) -> Result<PathBuf> {
         let (node, name) = (self.place.block_device(own)?, disk_of(&disk.name));
-        if !self.is_shown(&node, &name)? {
+        if !self.is_shown(&node, &name)? && !self.is_of_source(disk) {
             refuse_in_use(&node.open_block_device()?, own.display_path(), access_of(disk, writes))?;
         }
         self.show_device(&node, &name)
@@ -249,7 +270,7 @@ impl Parts<'_> {
         preallocated: bool,
     ) -> Result<Source> {
         let (there, name) = (PathBuf::from(mount).join(path), disk_of(&disk.name));
-        if !self.is_shown(file, &name)? {
+        if !self.is_shown(file, &name)? && !self.is_of_source(disk) {
             refuse_in_use(&file.open(Access::Read)?, file.display_path(), access_of(disk, writes))?;
         }
         let path = self.show(file, self.process, &name, access, Some(there))?;
@@ -281,6 +302,33 @@ impl Parts<'_> {
     fn claim_info(&self, volume: &str) -> Option<&ClaimInfo> {
         let status = self.vmi.status.as_ref()?;
         status.volume_status.iter().find(|known| known.name == volume)?.persistent_volume_claim_info.as_ref()
+    }
+
+    /// True for a disk of a guest that migrates here, which its source uses until then. QEMU takes over the locks.
+    fn is_of_source(&self, disk: &Disk) -> bool {
+        let status = self.vmi.status.as_ref();
+        let is_copied = status.is_some_and(|status| {
+            status.migrated_volumes.iter().any(|migrated| migrated.volume_name == disk.name)
+        });
+        self.receives && !is_copied
+    }
+
+    /// Bytes of a disk, as the launcher of the guest tells them.
+    fn known_size(&self, volume: &str) -> Option<u64> {
+        let status = self.vmi.status.as_ref()?;
+        let known = status.volume_status.iter().find(|known| known.name == volume)?;
+        u64::try_from(known.size?).ok()
+    }
+
+    /// Bytes of a disk at the source of a live migration that copies it into this claim.
+    fn size_at_source(&self, volume: &str, claim: &str) -> Result<Option<u64>> {
+        let Some(status) = &self.vmi.status else { return Ok(None) };
+        let mut migrated = status.migrated_volumes.iter();
+        if !migrated.any(|one| one.volume_name == volume && one.destination() == Some(claim)) {
+            return Ok(None);
+        }
+        let unknown = || Error::failed(format!("the status of the VMI has no size of the volume '{volume}'"));
+        self.known_size(volume).map(Some).ok_or_else(unknown)
     }
 
     /// Folder of an ISO image. An optional volume that does not exist is an empty folder in the pod.

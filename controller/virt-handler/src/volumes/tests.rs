@@ -1,3 +1,5 @@
+mod copied;
+
 use super::*;
 use crate::error::ErrorKind;
 use crate::pod::layout::PodPath;
@@ -17,6 +19,7 @@ struct Pod {
     place: tempfile::TempDir,
     layout: Layout,
     files: Files,
+    receives: bool,
 }
 
 impl Pod {
@@ -40,7 +43,7 @@ impl Pod {
             state: None,
             kvm: false,
         };
-        Pod { place, layout, files: Files::default() }
+        Pod { place, layout, files: Files::default(), receives: false }
     }
 
     fn data(&self) -> PathBuf {
@@ -79,6 +82,7 @@ impl Pod {
             root: &root,
             process: &process,
             files: self.files,
+            receives: self.receives,
         })
     }
 

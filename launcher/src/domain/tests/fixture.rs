@@ -140,6 +140,7 @@ impl Fixture {
             host_devices: Vec::new(),
             metrics: None,
             iothread_mapping: false,
+            sizes: BTreeMap::new(),
             hardware: api::machine::hardware::Hardware::default(),
         };
         Fixture { machine, host }

@@ -11,23 +11,30 @@
 //!                    the driver opens the same folders ──finds the domain──┘
 //! ```
 //!
+//! The domain arrives paused. The source says on a second connection (`release`) that its own domain is gone; then the guest goes on.
+//!
 //! **The end of the source's connection is the end of the migration,** good or bad. A daemon that is killed earlier takes the
-//! result from the source, which then lets its own VM go on beside the one here. A QEMU that was still receiving is ended by the
-//! daemon, or by the driver when it finds the unfinished migration in libvirt's records.
+//! result from the source, which then lets its own VM go on; the one here is paused, and nobody releases it. A QEMU that was still
+//! receiving is ended by the daemon, or by the driver when it finds the unfinished migration in libvirt's records.
 //!
 //! A daemon that runs as root would use the folders of the system (`session`), so root cannot receive.
 
 pub mod hook;
+mod release;
 mod session;
+
+pub use release::ReleaseListener;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hypervisor::embed::{escaped, write_whole};
 use crate::root::{Root, socket_path};
+use api::launcher::release_socket;
 use hook::Hook;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
@@ -49,6 +56,16 @@ const MONITOR: &str = "home/config/libvirt/qemu/lib/domain-9999-1234567890123456
 /// Names of the daemon's settings and of its pid file.
 const SETTINGS: &str = "libvirtd.conf";
 const PID_FILE: &str = "libvirtd.pid";
+
+fn given_up() -> Error {
+    Error::new(ErrorKind::Ending, "the launcher was told to end before the VM came")
+}
+
+fn listen(socket: &Path) -> Result<UnixListener> {
+    let cannot = || format!("cannot listen on {}", socket.display());
+    socket_path(socket).map_err(|e| Error::refused(cannot()).because(e))?;
+    UnixListener::bind(socket).map_err(|e| Error::io(cannot(), e))
+}
 
 fn folder_of(root: &Root) -> PathBuf {
     root.short().join("receive")
@@ -134,23 +151,23 @@ impl Receiver {
     }
 
     /// Connects the source's libvirt, the one client of `socket`, with the daemon. `listens` is called when it may connect. Returns
-    /// when that connection has ended: the daemon knows by then whether the domain has arrived. `give_up` ends the wait for the
-    /// source, and nothing later.
+    /// when that connection has ended: the daemon knows by then whether the domain has arrived. `give_up` ends it earlier.
     pub async fn serve(
         &mut self,
         socket: &Path,
         listens: &mut dyn FnMut(),
         give_up: impl Future<Output = ()>,
-    ) -> Result<()> {
+    ) -> Result<ReleaseListener> {
         let cannot = || format!("cannot listen on {}", socket.display());
-        socket_path(socket).map_err(|e| Error::refused(cannot()).because(e))?;
-        let listener = UnixListener::bind(socket).map_err(|e| Error::io(cannot(), e))?;
+        let released = ReleaseListener::bind(&release_socket(socket))?;
+        let listener = listen(socket)?;
         listens();
+        let mut give_up = pin!(give_up);
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted.map_err(|e| Error::io(cannot(), e)),
             ended = self.ended() => Err(ended),
-            () = give_up => Err(Error::new(ErrorKind::Ending, "the launcher was told to end before the VM came")),
+            () = &mut give_up => Err(given_up()),
         };
         drop(listener);
         // One source has one connection; the next client is refused.
@@ -158,12 +175,17 @@ impl Receiver {
         let (mut source, _) = accepted?;
         let mut daemon =
             self.connect().await.map_err(|e| Error::io("the libvirt daemon does not answer", e))?;
-        if let Err(e) = tokio::io::copy_bidirectional(&mut source, &mut daemon).await {
+        let copied = tokio::select! {
+            copied = tokio::io::copy_bidirectional(&mut source, &mut daemon) => copied,
+            // The guest goes on at the source, which has not released it.
+            () = give_up => return Err(given_up()),
+        };
+        if let Err(e) = copied {
             tracing::info!("the connection of the migration's source broke: {e}");
         }
         match self.status() {
             Some(ended) => Err(ended),
-            None => Ok(()),
+            None => Ok(released),
         }
     }
 

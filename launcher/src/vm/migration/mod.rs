@@ -8,9 +8,11 @@
 //! ```
 //!
 //! **One guest.** While it is not known that the VM has stayed here, a record in its folder says so, also to the next launcher,
-//! which then starts no second guest.
+//! which then starts no second guest. The guest arrives paused at the target, and goes on once this end has told it that the domain
+//! here is gone (`release`).
 
 mod monitor;
+mod release;
 
 use super::blocking_work::Outcome;
 use super::handle::CurrentVm;
@@ -18,8 +20,9 @@ use super::keep;
 use crate::domain;
 use crate::hypervisor::{Condition, DomainState, Error, ErrorKind, Event, Hypervisor, Pause, Result};
 use crate::root::Root;
-use api::launcher::{Migrate, MigrationMode};
+use api::launcher::{Migrate, MigrationMode, Release};
 use monitor::{Monitor, Step};
+use release::ReleaseSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -172,22 +175,34 @@ pub(super) fn carry_out(
         hypervisor.migrate(name, order, &disks)
     };
     let before = hypervisor.state(name);
-    let result = go();
+    let ran = is(&before, Condition::Running);
+    let target = ReleaseSender::connect(&order.sockets.release);
+    let result = match &target {
+        Ok(_) => go(),
+        Err(e) => {
+            Err(Error::new(ErrorKind::Failed, doing(), format!("the target does not wait for it: {e}")))
+        }
+    };
     control.end();
     let mode = control.mode();
     let mut seen = hypervisor.state(name);
-    let is =
-        |seen: &Result<DomainState>, condition| seen.as_ref().is_ok_and(|seen| seen.condition == condition);
     // libvirt resumes what was paused during the migration. The monitor may have come a moment later.
-    if result.is_err()
-        && mode == MigrationMode::Paused
-        && is(&before, Condition::Running)
-        && is(&seen, Condition::Paused(Pause::Asked))
-    {
+    let by_monitor = mode == MigrationMode::Paused && is(&seen, Condition::Paused(Pause::Asked));
+    // What libvirt leaves paused, since it has not heard the result: the target's guest was not released.
+    let by_libvirt = mode != MigrationMode::PostCopy && is(&seen, Condition::Paused(Pause::Passing));
+    if result.is_err() && ran && (by_monitor || by_libvirt) {
         let _ = hypervisor.resume(name).inspect_err(|e| tracing::warn!("{e}"));
         seen = hypervisor.state(name);
     }
-    Outcome::Migrated(Box::new(Migrated { mode, result, seen }))
+    let migrated = Migrated { mode, result, seen };
+    if let (VmLocation::Target, Ok(target)) = (migrated.location(), target) {
+        target.send(Release { runs: ran });
+    }
+    Outcome::Migrated(Box::new(migrated))
+}
+
+fn is(seen: &Result<DomainState>, condition: Condition) -> bool {
+    seen.as_ref().is_ok_and(|seen| seen.condition == condition)
 }
 
 /// Looks at a migration until it has ended, and does what its limits want.

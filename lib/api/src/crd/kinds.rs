@@ -12,6 +12,7 @@ use crate::instancetype::{
 };
 use crate::kubevirt::KubeVirt;
 use crate::migration::VirtualMachineInstanceMigration;
+use crate::migration_policy::{self, MigrationPolicy};
 use crate::pool::{self, VirtualMachinePool};
 use crate::preset::{self, VirtualMachineInstancePreset};
 use crate::replica_set::VirtualMachineInstanceReplicaSet;
@@ -108,6 +109,19 @@ pub const KINDS: &[CustomResource] = &[
             Column { description: "Name of the VMI to migrate", ..text("VMI", ".spec.vmiName") },
         ],
         schema: VirtualMachineInstanceMigration::schema,
+        ..OF_CDI
+    },
+    // No short names, no category and no column but the age, as upstream.
+    CustomResource {
+        group: migration_policy::GROUP,
+        kind: "MigrationPolicy",
+        is_of_cluster: true,
+        plural: "migrationpolicies",
+        singular: "migrationpolicy",
+        label: "kubevirt.io",
+        version: migration_policy::VERSION,
+        subresources: Subresources::Status,
+        schema: MigrationPolicy::schema,
         ..OF_CDI
     },
     CustomResource {

@@ -32,6 +32,9 @@ const ALWAYS: &[&str] = &[
 pub(super) const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 pub(super) const NO_TYPES: &str =
     "`coracle manifests --instancetypes` prints the instance types and preferences";
+pub(crate) const NO_DOWNTIME_TUNING: &str =
+    "the permitted downtime of a migration stays the same while it runs";
+pub(crate) const NO_STALL_DETECTOR: &str = "progressTimeout alone ends a migration without progress";
 const NO_HOTPLUG: &str = "a running VMI takes no volumes and no interfaces yet";
 const BY_PLUGIN: &str =
     "discontinued in KubeVirt too: register a network binding plugin in spec.configuration.network.binding";
@@ -42,6 +45,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("HotplugNICs", NO_HOTPLUG),
     ("HotplugVolumes", NO_HOTPLUG),
     ("Macvtap", BY_PLUGIN),
+    ("MigrationDowntimeTuning", NO_DOWNTIME_TUNING),
+    ("MigrationStallDetection", NO_STALL_DETECTOR),
     ("Passt", BY_PLUGIN),
     ("SRIOVLiveMigration", "a VMI with a virtual function of its node does not migrate yet"),
     ("Snapshot", "VMs have no snapshots yet"),

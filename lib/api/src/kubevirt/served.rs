@@ -10,6 +10,7 @@
 //! without effect are reported. A test walks the schema and fails on a field that is not in the list.
 
 use super::gates::{self, NO_LIVE_UPDATE, NO_TYPES};
+pub(crate) use super::gates::{NO_DOWNTIME_TUNING, NO_STALL_DETECTOR};
 use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS};
 use crate::machine::host_folders::{HOST_DISK_FOLDERS, HostFolders};
 use crate::machine::machine_type_map::{MACHINE_TYPES, MachineTypeMap};
@@ -44,6 +45,8 @@ const NO_MONITORING: &str =
 const NO_TARGET: &str = "a patch changes Deployment virt-controller, virt-api or cdi-uploadproxy, or DaemonSet virt-handler; other objects are \
      those of the manifests";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
+pub(crate) const NO_POST_COPY: &str =
+    "there is no post-copy yet; where it is allowed, the guest is paused when the time is over";
 pub(super) const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
 /// Feature gates with an effect when they are disabled. The first one has no effect when it is enabled:
 /// hotplug is not supported yet, and an empty CD-ROM drive is allowed by default.
@@ -75,7 +78,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("monitorNamespace", No(NO_MONITORING)),
     ("serviceMonitorNamespace", No(NO_MONITORING)),
     ("monitorAccount", No(NO_MONITORING)),
-    ("workloadUpdateStrategy.workloadUpdateMethods", Values(&["Evict"])),
+    ("workloadUpdateStrategy.workloadUpdateMethods", Values(&["LiveMigrate", "Evict"])),
     ("workloadUpdateStrategy.batchEvictionSize", Yes),
     ("workloadUpdateStrategy.batchEvictionInterval", Yes),
     ("uninstallStrategy", Yes),
@@ -131,10 +134,7 @@ pub const FIELDS: &[(&str, Served)] = &[
         "configuration.migrations.unsafeMigrationOverride",
         No("a disk that is not shared is copied, or the VMI does not migrate"),
     ),
-    (
-        "configuration.migrations.allowPostCopy",
-        No("there is no post-copy yet; where it is allowed, the guest is paused when the time is over"),
-    ),
+    ("configuration.migrations.allowPostCopy", No(NO_POST_COPY)),
     ("configuration.migrations.allowWorkloadDisruption", Yes),
     ("configuration.migrations.disableTLS", No("migrations are always encrypted")),
     ("configuration.migrations.network", No("migrations go through the network of the pods")),

@@ -1,7 +1,7 @@
 //! Migration of a running VMI to another launcher: its order, and its progress in the state of the source.
 
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Order to migrate the VMI. The target is a launcher that waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,23 @@ pub struct MigrationSockets {
     pub memory: PathBuf,
     /// The bytes of copied disks.
     pub disks: PathBuf,
+    /// The source's [`Release`].
+    pub release: PathBuf,
+}
+
+/// Message of the source to the target, once its own domain is gone. The target's guest is paused until then: at no time do both
+/// run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// True for a guest that ran before its migration.
+    pub runs: bool,
+}
+
+/// Socket for the source's [`Release`], beside the one through which its libvirt comes.
+pub fn release_socket(libvirt: &Path) -> PathBuf {
+    let mut path = libvirt.as_os_str().to_owned();
+    path.push("-release");
+    path.into()
 }
 
 /// Limits of a migration, and the means to keep to them. Zero is no limit.

@@ -46,6 +46,7 @@ pub use guest::{
 };
 pub use migration::{
     Migrate, Migration, MigrationLimits, MigrationMode, MigrationPhase, MigrationProgress, MigrationSockets,
+    Release, release_socket,
 };
 pub use stats::{DiskStats, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
 
@@ -337,6 +338,9 @@ pub enum Request {
         /// Identity of the migration.
         id: String,
     },
+    /// Let a VMI go on that has arrived from another launcher: its domain there is gone. Ignored in all other states than
+    /// [`AWAITS_RELEASE`].
+    Release(Release),
 }
 
 /// Value of [`State::reason`] for a VMI that failed to start …
@@ -352,6 +356,8 @@ pub const MIGRATED: &str = "Migrated";
 pub const MIGRATION_UNKNOWN: &str = "MigrationUnknown";
 /// … and of one that was to come from another launcher, and is not here.
 pub const NOT_RECEIVED: &str = "NotReceived";
+/// … and of one that has arrived from another launcher, and is paused until that one has none any more.
+pub const AWAITS_RELEASE: &str = "AwaitsRelease";
 /// … and of one that is paused until its memory is copied.
 pub const PAUSED_BY_MIGRATION: &str = "PausedByMigrationMonitor";
 
@@ -412,6 +418,9 @@ pub struct State {
     /// Target names (`vda`) by disk.
     #[serde(default)]
     pub targets: BTreeMap<String, String>,
+    /// Sizes in bytes of the disks that the guest writes to directly, as it sees them. Unset by older launchers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sizes: BTreeMap<String, u64>,
     /// True if the cable is plugged in, by interface. Interfaces whose cable cannot be unplugged are missing.
     #[serde(default)]
     pub links: BTreeMap<String, bool>,

@@ -36,6 +36,21 @@ pub struct Disk {
     pub pci_address: Option<PciAddress>,
 }
 
+impl Disk {
+    /// True for a disk that a live migration may copy into another PVC: the guest alone writes to it, and the whole PVC is this disk.
+    pub fn has_movable_claim(&self) -> bool {
+        let is_claim =
+            matches!(self.volume, Volume::Claim { readonly: false, .. } | Volume::DataVolume { .. });
+        is_claim && self.target == Target::Disk && !self.readonly && !self.shareable
+    }
+}
+
+/// Access modes of a PVC whose volume is used by one node at a time, but by no other node.
+pub fn is_of_one_node(access_modes: &[String]) -> bool {
+    let has = |wanted: &[&str]| access_modes.iter().any(|mode| wanted.contains(&mode.as_str()));
+    has(&["ReadWriteOnce", "ReadWriteOncePod"]) && !has(&["ReadWriteMany"])
+}
+
 /// Kind of device that the guest sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {

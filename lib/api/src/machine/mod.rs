@@ -38,7 +38,7 @@ pub use check::{
 };
 pub use cpu::{Clock, Cpu, Features, Memory, Timer};
 pub use devices::{Input, Panic, Sound, SoundModel, Tpm, Video, Watchdog};
-pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target};
+pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target, is_of_one_node};
 pub use filesystem::Filesystem;
 pub use firmware::{Boot, Chassis, Firmware, KernelBoot};
 pub use hook::HookSidecar;

@@ -67,6 +67,8 @@ object! {
         pub source_certificate: Option<String> = "sourceCertificate",
         /// SHA-256 of the certificate that the target node uses for this migration only, in hex.
         pub target_certificate: Option<String> = "targetCertificate",
+        /// Reason why the target node gave the migration up before the guest came, as a sentence for people.
+        pub target_failure_reason: Option<String> = "targetFailureReason",
         /// Progress of the migration.
         pub progress: Option<MigrationProgress> = "progress",
     }

@@ -1,7 +1,7 @@
 //! Observed state of the volumes of a VMI.
 
 use crate::quantity::Quantity;
-use crate::vmi::Checksum;
+use crate::vmi::{Checksum, ClaimSource, VirtualMachineInstance, Volume};
 use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
@@ -14,6 +14,57 @@ object! {
         pub source_pvc_info: Option<ClaimInfo> = "sourcePVCInfo",
         /// PersistentVolumeClaim that the volume migrates to.
         pub destination_pvc_info: Option<ClaimInfo> = "destinationPVCInfo",
+    }
+}
+
+impl MigratedVolume {
+    /// Name of the PVC that the volume migrates from.
+    pub fn source(&self) -> Option<&str> {
+        self.source_pvc_info.as_ref()?.claim_name.as_deref()
+    }
+
+    /// Name of the PVC that the volume migrates to.
+    pub fn destination(&self) -> Option<&str> {
+        self.destination_pvc_info.as_ref()?.claim_name.as_deref()
+    }
+
+    /// Gives the volume of this name the destination in place of the source. Returns true if it had the source.
+    pub fn replace_claim(&self, volumes: &mut [Volume]) -> bool {
+        let (Some(source), Some(destination)) = (self.source(), self.destination()) else { return false };
+        let own = volumes.iter_mut().find(|volume| volume.name == self.volume_name);
+        let Some(volume) = own.filter(|volume| claim(volume) == Some(source)) else { return false };
+        volume.data_volume = None;
+        let claim_name = destination.to_owned();
+        volume.persistent_volume_claim = Some(ClaimSource { claim_name, ..ClaimSource::default() });
+        true
+    }
+
+    /// True if the volume of this name has the destination.
+    pub fn has_destination(&self, volumes: &[Volume]) -> bool {
+        let own = volumes.iter().find(|volume| volume.name == self.volume_name);
+        self.destination().is_some() && own.and_then(claim) == self.destination()
+    }
+}
+
+/// The PVC of a volume that a guest writes to: a `persistentVolumeClaim` or a `dataVolume`.
+fn claim(volume: &Volume) -> Option<&str> {
+    let of_volume = volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.as_str());
+    of_volume.or_else(|| volume.data_volume.as_ref().map(|data| data.name.as_str()))
+}
+
+impl VirtualMachineInstance {
+    /// Gives the volumes that migrate their destinations, as the target of the migration has them.
+    pub fn replace_migrated_claims(&mut self) {
+        let Some(status) = &mut self.status else { return };
+        for migrated in &status.migrated_volumes {
+            if !migrated.replace_claim(&mut self.spec.volumes) {
+                continue;
+            }
+            let known = status.volume_status.iter_mut().find(|known| known.name == migrated.volume_name);
+            if let Some(known) = known {
+                known.persistent_volume_claim_info.clone_from(&migrated.destination_pvc_info);
+            }
+        }
     }
 }
 
@@ -100,5 +151,37 @@ string_enum! {
         MemoryDumpCompleted = "MemoryDumpCompleted",
         MemoryDumpInProgress = "MemoryDumpInProgress",
         MemoryDumpFailed = "MemoryDumpFailed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn replaced(volume: &Value) -> (bool, Value) {
+        let info = |name: &str| json!({"claimName": name});
+        let migrated =
+            json!({"volumeName": "a", "sourcePVCInfo": info("old"), "destinationPVCInfo": info("new")});
+        let migrated: MigratedVolume = crate::wire::read(migrated).unwrap();
+        let mut volumes = vec![crate::wire::read(volume.clone()).unwrap()];
+        let is_replaced = migrated.replace_claim(&mut volumes);
+        assert_eq!(is_replaced, migrated.has_destination(&volumes));
+        (is_replaced, crate::wire::Wire::write(&volumes[0]))
+    }
+
+    #[test]
+    fn a_volume_gets_its_destination_where_it_has_the_source() {
+        let new = json!({"name": "a", "persistentVolumeClaim": {"claimName": "new"}});
+        for (volume, expected) in [
+            (json!({"name": "a", "persistentVolumeClaim": {"claimName": "old"}}), true),
+            (json!({"name": "a", "dataVolume": {"name": "old"}}), true),
+            (json!({"name": "a", "dataVolume": {"name": "other"}}), false),
+            (json!({"name": "b", "dataVolume": {"name": "old"}}), false),
+            (json!({"name": "a", "ephemeral": {"persistentVolumeClaim": {"claimName": "old"}}}), false),
+        ] {
+            let wanted = if expected { &new } else { &volume };
+            assert_eq!(replaced(&volume), (expected, wanted.clone()), "{volume}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use api::instancetype::{
 };
 use api::kubevirt::KubeVirt;
 use api::migration::VirtualMachineInstanceMigration;
+use api::migration_policy::MigrationPolicy;
 use api::pool::VirtualMachinePool;
 use api::preset::VirtualMachineInstancePreset;
 use api::replica_set::VirtualMachineInstanceReplicaSet;
@@ -63,6 +64,12 @@ fn every_field_of_a_migration_is_known() {
         "spec": inventory.sample("VirtualMachineInstanceMigrationSpec"),
         "status": inventory.sample("VirtualMachineInstanceMigrationStatus"),
     }));
+}
+
+#[test]
+fn every_field_of_a_migration_policy_is_known() {
+    let inventory = Inventory::read();
+    holds::<MigrationPolicy>(&json!({"spec": inventory.sample("MigrationPolicySpec"), "status": {}}));
 }
 
 #[test]

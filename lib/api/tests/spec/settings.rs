@@ -1,4 +1,4 @@
-//! The KubeVirt object, the CDI object and the CDIConfig: every field of a schema stands in the list of what becomes of each, once,
+//! The KubeVirt object, the CDI object, the CDIConfig and MigrationPolicy: every field of a schema stands in the list of what becomes of each, once,
 //! and `docs/reference/kubevirt.md` and `cdi.md` are made from the lists; `UPDATE_GOLDEN=1` writes them anew.
 
 use crate::base::{base, check, set};
@@ -6,6 +6,7 @@ use crate::inventory::{Inventory, Kind};
 use api::cdi::served as cdi;
 use api::kubevirt::served::{FIELDS, Served, Unserved, entry, entry_of, unserved};
 use api::machine::{Binding, Settings};
+use api::migration_policy::served as policy;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -47,6 +48,7 @@ pub(crate) fn lists() -> Vec<About> {
         ("KubeVirtSpec", FIELDS, all(), unserved),
         ("CDISpec", cdi::FIELDS, installation, cdi::unserved),
         ("CDIConfigSpec", cdi::CONFIG_FIELDS, of("cdi.CDIConfigSpec"), cdi::unserved_config),
+        ("MigrationPolicySpec", policy::FIELDS, of("MigrationPolicySpec"), policy::unserved),
     ]
 }
 

@@ -55,6 +55,8 @@ pub(in super::super) fn of_migrations() -> Vec<Situation> {
     let mut queued = migration("Pending", &[]);
     let turn = "5 live migrations of the cluster go on or come first (parallelMigrationsPerCluster)";
     queued["metadata"]["annotations"] = json!({"kubevirt.io/migrationPendingReason": turn});
+    let mut failed = migration("Failed", &[]);
+    failed["status"]["migrationState"] = json!({"failureReason": "no image"});
     let mut new = migration("", &[]);
     new["status"] = none();
     vec![
@@ -173,6 +175,31 @@ pub(in super::super) fn of_migrations() -> Vec<Situation> {
             cancel,
         ),
         (
+            "migrating with the limits of a policy",
+            guest(
+                migration("Running", &[]),
+                running(json!({
+                    "progress": {"percent": 42}, "migrationPolicyName": "slow",
+                    "migrationConfiguration": {"bandwidthPerMigration": "64Mi"},
+                })),
+            ),
+            "VM web runs, and migrates from node n1 to n2: 42% sent, at most 64 MiB/s, by MigrationPolicy slow",
+            "",
+            cancel,
+        ),
+        (
+            "migrating without a limit",
+            guest(
+                migration("Running", &[]),
+                running(json!({
+                    "progress": {"percent": 42}, "migrationConfiguration": {"bandwidthPerMigration": "0"},
+                })),
+            ),
+            "VM web runs, and migrates from node n1 to n2: 42% sent",
+            "",
+            cancel,
+        ),
+        (
             "migrating by post-copy",
             guest(
                 migration("Running", &[]),
@@ -215,7 +242,30 @@ pub(in super::super) fn of_migrations() -> Vec<Situation> {
         ),
         (
             "failed migration",
-            guest(migration("Failed", &[]), running(json!({"completed": true, "failed": true}))),
+            guest(
+                failed,
+                running(json!({"completed": true, "failed": true, "failureReason": "of an earlier one"})),
+            ),
+            "VM web runs on node n1, and waits for nothing; its last migration failed",
+            "status.migrationState.failureReason of VirtualMachineInstanceMigration move-1: no image",
+            "",
+        ),
+        (
+            "failed migration whose object has gone",
+            Facts {
+                migrations: Vec::new(),
+                ..guest(
+                    none(),
+                    running(json!({"completed": true, "failed": true, "failureReason": "no image"})),
+                )
+            },
+            "VM web runs on node n1, and waits for nothing; its last migration failed",
+            "status.migrationState.failureReason of VMI web: no image",
+            "",
+        ),
+        (
+            "migrated after a failure",
+            guest(migration("Succeeded", &[]), running(json!({"completed": true, "failed": true}))),
             "VM web runs on node n1, and waits for nothing",
             "",
             "",

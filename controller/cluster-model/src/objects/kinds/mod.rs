@@ -15,6 +15,7 @@ pub(super) mod endpoint_slice;
 pub(super) mod event;
 pub(super) mod kubevirt;
 pub(super) mod lease;
+pub(super) mod migration_policy;
 pub(super) mod mutating_webhooks;
 pub(super) mod namespace;
 pub(super) mod network_attachment_definition;
@@ -62,7 +63,7 @@ pub use node::{
     SCHEDULABLE, TSC_SCHEDULING,
 };
 pub use persistent_volume::{ClaimReference, PersistentVolume};
-pub use persistent_volume_claim::{PRIME, PersistentVolumeClaim};
+pub use persistent_volume_claim::{MIGRATION_NAME, PRIME, PersistentVolumeClaim};
 pub use pod::{Condition, Container, FOUND_BY, LAUNCHER, Pod, PodPhase};
 pub use resource_quota::ResourceQuota;
 pub use secret::{

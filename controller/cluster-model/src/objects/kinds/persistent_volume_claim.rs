@@ -15,6 +15,8 @@ use api::meta::{ObjectMeta, OwnerReference};
 use api::wire;
 use serde_json::Value;
 
+/// Annotation of a new PVC with the name of its VirtualMachineInstanceMigration.
+pub const MIGRATION_NAME: &str = "kubevirt.io/migrationJobName";
 /// Name prefix of a PVC that is filled in place of another one. The uid of that PVC follows.
 pub const PRIME: &str = "prime-";
 
@@ -42,10 +44,20 @@ pub(crate) const ABOUT: About = About {
         let announced = pvc.into_iter().flat_map(PersistentVolumeClaim::announced_clones);
         let announced = announced.map(|(_, name)| Key::new(Kind::DataVolume, &*key.namespace, name));
         let strays = owners_of_strays(world, key);
-        own.chain(waiting).chain(state).chain(inferring).chain(announced).chain(strays).collect()
+        let moves = pvc.into_iter().flat_map(|pvc| migration(world, pvc));
+        own.chain(waiting).chain(state).chain(inferring).chain(announced).chain(strays).chain(moves).collect()
     },
     ..About::new("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
+
+/// The migration that copies a disk into the PVC, and the objects that use the PVC that it is copied from.
+fn migration(world: &World, pvc: &PersistentVolumeClaim) -> Vec<Key> {
+    let namespace = pvc.meta.namespace.as_deref().unwrap_or_default();
+    let source = pvc.moved_from().map(|name| Key::new(Kind::PersistentVolumeClaim, namespace, name));
+    let name = pvc.moved_by().and_then(|_| pvc.meta.annotations.get(MIGRATION_NAME));
+    let migration = name.map(|name| Key::new(Kind::VirtualMachineInstanceMigration, namespace, name));
+    source.iter().flat_map(|source| users(world, source)).chain(migration).collect()
+}
 
 /// The VMs, VMIs and other objects that use the PVC, or the PVC of the DataVolume, of this name.
 pub(super) fn users(world: &World, key: &Key) -> Vec<Key> {
@@ -236,8 +248,9 @@ impl StoredObject for PersistentVolumeClaim {
         let announced = self
             .announced_clones()
             .map(|(_, name)| IndexKey::CloneAnnounced(namespace.clone(), name.to_owned()));
+        let moved = self.moved_by().map(|uid| IndexKey::MovedBy(uid.to_owned()));
         let own = owner::mark(&self.meta).into_iter().chain(named).chain(cloned).chain(state);
-        own.chain(source).chain(announced).collect()
+        own.chain(source).chain(announced).chain(moved).collect()
     }
 }
 

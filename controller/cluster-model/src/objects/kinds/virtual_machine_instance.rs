@@ -49,10 +49,11 @@ pub const SOURCE_MIGRATION_FIELDS: [&str; 9] = [
 ];
 /// The fields of `status.migrationState` that the virt-handler of the target's node writes. None of them says that the
 /// guest has arrived for good: virt-controller decides that.
-pub const TARGET_MIGRATION_FIELDS: [&str; 7] = [
+pub const TARGET_MIGRATION_FIELDS: [&str; 8] = [
     "targetCPUSet",
     "targetCertificate",
     "targetDirectMigrationNodePorts",
+    "targetFailureReason",
     "targetNodeAddress",
     "targetNodeDomainDetected",
     "targetNodeDomainReadyTimestamp",

@@ -57,7 +57,8 @@ fn the_node_of_the_source_and_that_of_the_target_write_different_fields() {
         all.iter().find(|variable| variable["name"] == name).unwrap()["expression"].clone()
     };
     assert_eq!(variable("runs"), on("?nodeName"));
-    assert_eq!(variable("receives"), on("?migrationState.?targetNode"));
+    let is_open = "!oldObject.?status.?migrationState.?completed.orValue(false)";
+    assert_eq!(variable("receives"), format!("{} && {is_open}", on("?migrationState.?targetNode")));
     let vmis = expressions(&policy);
     for said in [
         format!("(key == 'migrationState' || variables.runs && key in {})", json!(HANDLER_STATUS_FIELDS)),

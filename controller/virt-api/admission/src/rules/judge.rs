@@ -2,7 +2,7 @@
 
 use super::{
     AdmissionResponse, Operation, Request, RequestContext, cdi, clone, eviction, instancetype, kubevirt,
-    migration, pool, preset, replica_set, size, vm, vmi,
+    migration, migration_policy, pool, preset, replica_set, size, vm, vmi,
 };
 use cluster_model::webhooks::{Question, Webhook};
 
@@ -21,6 +21,7 @@ pub fn judge(webhook: &Webhook, request: &Request, context: &RequestContext) -> 
         (Question::FillMigration, _) => migration::complete(request),
         (Question::NewMigration, _) => migration::create(request, context),
         (Question::ChangedMigration, _) => migration::update(request),
+        (Question::MigrationPolicy, _) => migration_policy::judge(request, context),
         (Question::ReplicaSet, _) => replica_set::judge(request, context),
         (Question::Preset, _) => preset::judge(request),
         (Question::Pool, _) => pool::judge(request, context),

@@ -24,6 +24,7 @@ mod instancetype;
 mod judge;
 mod kubevirt;
 pub mod migration;
+mod migration_policy;
 mod omitted_metadata;
 mod patch;
 mod pool;

@@ -109,7 +109,8 @@ fn a_migration_whose_object_is_gone_is_aborted_and_its_guest_may_still_arrive() 
             }
         }
         assert_eq!(sim.get(&vmi)["status"]["nodeName"], if arrives { "node2" } else { "node1" });
-        assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "it was handed over");
+        let is_left = sim.objects.get(&pod).is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        assert_eq!(is_left, arrives, "without the guest it would keep the VMI from every other migration");
     }
 }
 
@@ -182,4 +183,134 @@ fn a_target_pod_of_a_failed_migration_stays_while_the_guest_may_be_in_it() {
     assert_eq!(sim.get(&vmi)["status"]["nodeName"], "node2");
     assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "it runs the guest");
     rests(&mut sim);
+}
+
+/// A VMI that was handed over: the VMI, its migration, and the target pod.
+fn handed_over() -> (Sim, Key, Key, Key) {
+    let (mut sim, vmi, key) = begin();
+    let pod = hand_over(&mut sim, &key);
+    assert_eq!(sim.phase(&key), "PreparingTarget");
+    (sim, vmi, key, pod)
+}
+
+/// The migration has failed with this reason, the guest stays, and its target pod goes.
+fn has_failed(sim: &Sim, (vmi, key, pod): (&Key, &Key, &Key), reason: &str) {
+    let state = &sim.get(vmi)["status"]["migrationState"];
+    assert_eq!((&state["completed"], &state["failed"]), (&json!(true), &json!(true)), "{state}");
+    assert_eq!(state["failureReason"], reason);
+    assert_eq!((sim.phase(key), sim.phase(vmi)), ("Failed", "Running"));
+    assert_eq!(sim.get(vmi)["status"]["nodeName"], "node1");
+    assert!(sim.get(pod)["metadata"]["deletionTimestamp"].is_string());
+    let message = format!("Migration failed: {reason}");
+    assert_eq!(told(sim, "FailedMigration").last(), Some(&message));
+    assert_eq!(sim.get(key)["status"]["migrationState"]["failureReason"], reason);
+}
+
+#[test]
+fn a_target_that_gives_up_before_the_source_comes_ends_the_migration_with_its_reason() {
+    let (mut sim, vmi, key, pod) = handed_over();
+    report(&mut sim, &vmi, &json!({"targetNodeAddress": "192.0.2.2"}));
+    report(&mut sim, &vmi, &json!({"targetFailureReason": "the source did not connect within 300 s"}));
+    let reason = "The target gave up: the source did not connect within 300 s";
+    has_failed(&sim, (&vmi, &key, &pod), reason);
+    let of_vmi = format!("VirtualMachineInstance migration uid {} failed. reason: {reason}", sim.uid(&key));
+    assert!(told(&sim, "FailedMigration").contains(&of_vmi));
+    rests(&mut sim);
+
+    // The guest is there.
+    let (mut sim, vmi, key, _) = under_way();
+    let ready = json!({"targetFailureReason": "x", "targetNodeDomainReadyTimestamp": "2027-01-01T00:00:09Z"});
+    report(&mut sim, &vmi, &ready);
+    assert_eq!(sim.phase(&key), "Running");
+    arrive(&mut sim, &vmi);
+    assert_eq!(sim.phase(&key), "Succeeded");
+}
+
+#[test]
+fn a_target_that_is_not_prepared_in_time_ends_the_migration_and_names_what_was_waited_for() {
+    for (is_announced, awaited) in [
+        (false, "virt-handler of the source node node1 to announce its certificate".to_owned()),
+        (true, "virt-handler of the target node node2 to prepare launcher pod ".to_owned()),
+    ] {
+        let (mut sim, vmi, key, pod) = handed_over();
+        let awaited = if is_announced { format!("{awaited}{}", pod.name) } else { awaited };
+        if is_announced {
+            report(&mut sim, &vmi, &json!({"sourceCertificate": "0a"}));
+        }
+        sim.advance(299);
+        sim.settle();
+        assert_eq!(sim.phase(&key), "PreparingTarget");
+        rests(&mut sim);
+        sim.advance(1);
+        sim.settle();
+        has_failed(&sim, (&vmi, &key, &pod), &format!("The migration waited 300 s for {awaited}"));
+        rests(&mut sim);
+    }
+}
+
+/// The source may have begun, and not have told it yet.
+#[test]
+fn a_source_that_does_not_begin_in_time_is_asked_to_abort_and_has_the_last_word() {
+    let reason = "The migration waited 360 s for virt-handler of the source node node1 to begin, with node node2 ready";
+    for arrives in [false, true] {
+        let (mut sim, vmi, key, pod) = handed_over();
+        sim.advance(200);
+        report(&mut sim, &vmi, &json!({"sourceCertificate": "0a", "targetNodeAddress": "192.0.2.2"}));
+        sim.advance(359);
+        sim.settle();
+        assert!(sim.get(&vmi)["status"]["migrationState"]["abortRequested"].is_null());
+        sim.advance(1);
+        sim.settle();
+        let state = &sim.get(&vmi)["status"]["migrationState"];
+        assert_eq!((&state["abortRequested"], &state["failureReason"]), (&json!(true), &json!(reason)));
+        assert!(state["completed"].is_null() && sim.phase(&key) == "TargetReady", "{state}");
+        assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null());
+        rests(&mut sim);
+        match arrives {
+            false => {
+                report(
+                    &mut sim,
+                    &vmi,
+                    &json!({"completed": true, "failed": true, "abortStatus": "Succeeded"}),
+                );
+                has_failed(&sim, (&vmi, &key, &pod), reason);
+            }
+            true => {
+                arrive(&mut sim, &vmi);
+                assert_eq!(
+                    (sim.phase(&key), &sim.get(&vmi)["status"]["nodeName"]),
+                    ("Succeeded", &json!("node2"))
+                );
+                assert!(sim.get(&vmi)["status"]["migrationState"]["failureReason"].is_null());
+            }
+        }
+    }
+}
+
+/// The source's launcher keeps the limits of a migration that has begun.
+#[test]
+fn a_migration_that_has_begun_is_waited_for_as_long_as_it_takes() {
+    let (mut sim, vmi, key, _) = under_way();
+    sim.advance(10 * 24 * 3600);
+    sim.settle();
+    assert_eq!(sim.phase(&key), "Running");
+    assert!(sim.get(&vmi)["status"]["migrationState"]["abortRequested"].is_null());
+}
+
+#[test]
+fn a_target_launcher_that_ends_says_why() {
+    let (mut sim, vmi, key, pod) = under_way();
+    let ending = api::launcher::Ending {
+        life: api::launcher::Life::Failed,
+        reason: Some(api::launcher::NOT_RECEIVED.to_owned()),
+        message: Some("the source has another CPU".to_owned()),
+    };
+    sim.launcher_ends(&pod, "Failed", 1, Some(ending));
+    sim.settle();
+    assert_eq!(sim.phase(&key), "Failed");
+    let reason = &sim.get(&vmi)["status"]["migrationState"]["failureReason"];
+    assert_eq!(reason, "Target pod is down: the source has another CPU");
+    let message = "Migration failed because target pod shutdown during migration: the source has another CPU"
+        .to_owned();
+    assert_eq!(told(&sim, "FailedMigration").last(), Some(&message));
 }

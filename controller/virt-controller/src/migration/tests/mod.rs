@@ -1,7 +1,10 @@
 //! Stories of single migrations. The test plays the scheduler, the kubelet and both virt-handlers.
 
+mod attacks;
+mod copied_claims;
 mod end;
 mod failures;
+mod policies;
 mod queue;
 mod refusals;
 mod scheduling;

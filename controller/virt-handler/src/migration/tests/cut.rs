@@ -18,6 +18,7 @@ async fn both_end(scene: &Scene, mut source: UnixStream, mut target: UnixStream)
     for failure in [scene.sockets.failure(), scene.ports.failure()] {
         let failure = failure.expect("no failure");
         assert!(failure.contains("does not answer") || failure.contains("timed out"), "{failure}");
+        assert!(failure.contains("the stream of the memory after"), "{failure}");
     }
 }
 

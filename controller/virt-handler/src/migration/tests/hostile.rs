@@ -285,7 +285,7 @@ async fn a_process_outside_of_the_source_pod_reaches_nothing() {
     let mut stranger = source.connect(Channel::Memory).await;
     assert!(is_ended(&mut stranger).await);
     assert!(timeout(Duration::from_millis(200), target.memory.accept()).await.is_err());
-    assert_eq!((sockets.bytes_sent(), sockets.failure()), (0, None));
+    assert_eq!((sockets.bytes().sent(), sockets.failure()), (0, None));
 }
 
 #[tokio::test]
@@ -344,4 +344,29 @@ async fn one_stream_too_many_is_refused_and_the_others_go_on() {
         }
     };
     timeout(LONG, again).await.expect("its place is not free again");
+}
+
+#[tokio::test]
+async fn a_target_whose_source_did_not_come_says_which_connections_it_refused() {
+    let (pod, stranger) = (Pod::new(), Certificate::generate().unwrap());
+    let certificates = [Certificate::generate().unwrap(), Certificate::generate().unwrap()];
+    let (place, deadline) = (Arc::clone(&pod.place), Duration::from_secs(2));
+    let ports = TargetPorts::open(LOCAL, &certificates[1], place, UID, deadline).await.unwrap();
+    ports.expect(&certificates[0].fingerprint()).unwrap();
+    let pinned = Fingerprint::parse(&certificates[1].fingerprint()).unwrap();
+    let address = SocketAddr::new(LOCAL, ports.ports().of(Channel::Memory));
+    // A client learns with its first read that its certificate is refused.
+    if let Ok(mut stream) = hello(tls::connector(&stranger, pinned).unwrap(), address).await {
+        assert!(timeout(LONG, relay::read_answer(&mut stream)).await.unwrap().is_err());
+    }
+    let mut findings = ports.findings();
+    timeout(LONG, findings.changed()).await.unwrap().unwrap();
+    let Findings { failure, is_closed } = findings.borrow().clone();
+    let failure = failure.unwrap();
+    assert!(
+        is_closed && failure.starts_with("the source did not connect within 2 s; connections refused: 1"),
+        "{failure}"
+    );
+    assert!(failure.contains("no TLS handshake with the source's certificate"), "{failure}");
+    assert!(TcpStream::connect(address).await.is_err(), "the ports are closed");
 }

@@ -126,6 +126,23 @@ impl Scene {
     }
 }
 
+/// First failure of a stream.
+pub(super) trait FirstFailure {
+    fn failure(&self) -> Option<String>;
+}
+
+impl FirstFailure for SourceSockets {
+    fn failure(&self) -> Option<String> {
+        self.findings().borrow().failure.clone()
+    }
+}
+
+impl FirstFailure for TargetPorts {
+    fn failure(&self) -> Option<String> {
+        self.findings().borrow().failure.clone()
+    }
+}
+
 pub(super) async fn open_ports(limits: Limits, pod: &Pod, certificate: &Certificate) -> TargetPorts {
     TargetPorts::open_with(limits, LOCAL, certificate, Arc::clone(&pod.place), UID, LONG).await.unwrap()
 }

@@ -48,6 +48,7 @@ impl Connection {
         state: &launcher::State,
     ) {
         measures::count_panic(before, state, &facts.vmi.metadata);
+        measures::observe_migration(&facts.vmi.metadata, state);
         self.listed.update(state);
         let taps = links.iter().filter_map(|(name, link)| match link {
             Link::Tap { name: tap, .. } => Some((tap.clone(), name.clone())),

@@ -132,7 +132,7 @@ impl<C: Cluster> Effects<C> {
         });
         match read {
             Ok(Some((object, vmi))) => {
-                (facts.object, facts.vmi) = (Arc::new(object), vmi);
+                facts.set(object, vmi);
                 self.record(facts, events, is_last).await;
                 KeeperEvent::Written
             }

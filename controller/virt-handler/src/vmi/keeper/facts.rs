@@ -12,6 +12,7 @@ use crate::vmi::permitted::Permitted;
 use api::launcher;
 use api::machine::Machine;
 use api::vmi::{InterfaceStatus, Phase, VirtualMachineInstance};
+use api::wire::Wire;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub(super) struct Facts {
 impl Facts {
     /// Facts from the first input; an error if the VMI cannot be read.
     pub(super) fn new(pods: &Pods, input: KeeperInput, pod: Arc<Pod>) -> Result<Facts> {
-        let vmi = apply::read((*input.object).clone())?;
+        let vmi = seen_by(input.role, apply::read((*input.object).clone())?);
         let place = match Layout::parse(&pod) {
             Ok(layout) => Ok(Arc::new(PodFolder::new(pods, layout))),
             Err(e) => Err(HandOverFailure { message: e.chain(), hopeless: false }),
@@ -47,7 +48,7 @@ impl Facts {
     pub(super) fn update(&mut self, input: KeeperInput) -> bool {
         if is_newer(&input.object, &self.object) {
             match apply::read((*input.object).clone()) {
-                Ok(vmi) => (self.object, self.vmi) = (input.object, vmi),
+                Ok(vmi) => (self.object, self.vmi) = (input.object, seen_by(input.role, vmi)),
                 Err(e) => tracing::error!("{}", e.chain()),
             }
         }
@@ -61,6 +62,28 @@ impl Facts {
         let is_other = self.permitted != input.permitted;
         self.permitted = input.permitted;
         is_other
+    }
+
+    /// Takes the VMI as the API server answered.
+    pub(super) fn set(&mut self, object: Value, vmi: VirtualMachineInstance) {
+        (self.object, self.vmi) = (Arc::new(object), seen_by(self.role, vmi));
+    }
+
+    /// The VMI for the launcher.
+    pub(super) fn object_of_launcher(&self) -> Value {
+        let mut object = (*self.object).clone();
+        if self.role == Role::Target
+            && let Some(volumes) = object.pointer_mut("/spec/volumes")
+        {
+            let migrated = self.vmi.status.iter().flat_map(|status| &status.migrated_volumes);
+            for volume in migrated {
+                let own = self.vmi.spec.volumes.iter().find(|own| own.name == volume.volume_name);
+                let there = volumes.as_array_mut().into_iter().flatten();
+                let there = there.filter(|there| there["name"] == volume.volume_name.as_str());
+                there.zip(own).for_each(|(there, own)| *there = own.write());
+            }
+        }
+        object
     }
 
     /// Namespace and name of the VMI.
@@ -123,6 +146,14 @@ impl Facts {
     }
 }
 
+/// The VMI as a node with this part of its life has it: the target of a migration has the new PVCs of copied disks.
+fn seen_by(role: Role, mut vmi: VirtualMachineInstance) -> VirtualMachineInstance {
+    if role == Role::Target {
+        vmi.replace_migrated_claims();
+    }
+    vmi
+}
+
 /// True if `this` has a higher version, or if the versions are not numbers.
 fn is_newer(this: &Value, than: &Value) -> bool {
     let version = |object: &Value| -> Option<u128> {
@@ -145,6 +176,33 @@ mod tests {
     use super::*;
     use crate::vmi::keeper::tests::{pod, vmi};
     use serde_json::json;
+
+    #[test]
+    fn the_target_of_a_migration_has_the_new_pvcs_and_its_launcher_too() {
+        let mut object = vmi();
+        object["spec"]["volumes"] = json!([{"name": "data", "dataVolume": {"name": "old"}}]);
+        object["spec"]["domain"]["devices"]["disks"] = json!([{"name": "data", "disk": {}}]);
+        let info = |name: &str| json!({"claimName": name});
+        object["status"]["migratedVolumes"] =
+            json!([{"volumeName": "data", "sourcePVCInfo": info("old"), "destinationPVCInfo": info("new")}]);
+        object["status"]["volumeStatus"] =
+            json!([{"name": "data", "target": "", "persistentVolumeClaimInfo": info("old")}]);
+        let object = Arc::new(object);
+        for (role, expected) in [
+            (Role::Guest, json!([{"name": "data", "dataVolume": {"name": "old"}}])),
+            (Role::Target, json!([{"name": "data", "persistentVolumeClaim": {"claimName": "new"}}])),
+        ] {
+            let input =
+                KeeperInput { object: object.clone(), pod: None, permitted: Permitted::NotKnown, role };
+            let mut facts = Facts::new(&Pods::played("/none"), input, pod()).unwrap();
+            assert_eq!(facts.object_of_launcher()["spec"]["volumes"], expected);
+            let known = |facts: &Facts| facts.vmi.status.as_ref().unwrap().volume_status[0].clone();
+            let claim = known(&facts).persistent_volume_claim_info.unwrap().claim_name.unwrap();
+            assert_eq!(claim, if role == Role::Target { "new" } else { "old" });
+            facts.set((*object).clone(), apply::read((*object).clone()).unwrap());
+            assert_eq!(facts.object_of_launcher()["spec"]["volumes"], expected, "after a write");
+        }
+    }
 
     #[test]
     fn an_older_object_and_the_pod_of_another_attempt_are_not_taken() {

@@ -29,7 +29,7 @@ impl<C: Cluster> Effects<C> {
         let warnings = ready.notes.into_iter().map(|(reason, message)| Event::warning(reason, message));
         let mut events: Vec<Event> = warnings.collect();
         let generation = u64::try_from(facts.vmi.metadata.generation.unwrap_or_default()).unwrap_or_default();
-        let sync = Sync { vmi: (*facts.object).clone(), generation, resolved: ready.resolved };
+        let sync = Sync { vmi: facts.object_of_launcher(), generation, resolved: ready.resolved };
         match self.sync(state, facts, &sync).await {
             Ok(()) => {
                 events.push(match facts.role {
@@ -56,11 +56,12 @@ impl<C: Cluster> Effects<C> {
         let process = connection.process.clone().ok_or_else(|| Error::failed(NOT_SEEN))?;
         let (vmi, place, findings) = (facts.vmi.clone(), place.clone(), self.node.findings.clone());
         let pod = facts.pod.clone();
+        let receives = facts.role == Role::Target;
         let prepare = move || -> Result<volumes::Ready> {
             place.check_process(&process)?;
             let root = process.root()?;
             let (vmi, place, process, root) = (&vmi, &place, &process, &root);
-            let parts = Parts { vmi, machine: &machine, place, process, root, files };
+            let parts = Parts { vmi, machine: &machine, place, process, root, files, receives };
             let mut ready = volumes::prepare(&parts)?;
             ready.resolved.hardware = hardware.clone();
             devices::own_device_nodes(root, &machine)?;

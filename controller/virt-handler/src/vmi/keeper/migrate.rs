@@ -5,16 +5,14 @@ use super::event::KeeperEvent;
 use super::facts::Facts;
 use super::migration::{MigrationEnd, Order, Stage};
 use crate::error::{Error, Result};
-use crate::migration::{Certificate, MigrationPorts, SourceSockets, TargetPorts};
+use crate::measures;
+use crate::migration::{Certificate, Findings, MigrationPorts, SourceSockets, TargetPorts};
 use crate::pod::PodFolder;
 use crate::vmi::apply::Cluster;
 use api::launcher::{Answer, Migrate, MigrationSockets, Request};
-use cluster_model::launcher::MigrationSocketPaths;
+use cluster_model::launcher::{MigrationSocketPaths, SOURCE_CONNECTS};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Time for the source to connect.
-const COMES: Duration = Duration::from_secs(300);
+use tokio::sync::watch;
 
 /// Connections of one end of a migration. They are closed with the value.
 #[derive(Debug)]
@@ -22,9 +20,34 @@ pub(super) enum MigrationConnections {
     /// The source's certificate, before the target is known.
     Announced { uid: String, certificate: Certificate },
     /// The source's way to the target.
-    Source { _sockets: SourceSockets },
+    Source { _sockets: SourceSockets, findings: watch::Receiver<Findings> },
     /// The target's listeners, and the fingerprint of their certificate.
-    Target { uid: String, certificate: String, listeners: TargetPorts },
+    Target { uid: String, certificate: String, listeners: TargetPorts, findings: watch::Receiver<Findings> },
+}
+
+impl MigrationConnections {
+    /// Findings about the connections so far.
+    pub(super) fn findings(&self) -> Findings {
+        match self {
+            MigrationConnections::Announced { .. } => Findings::default(),
+            MigrationConnections::Source { findings, .. } | MigrationConnections::Target { findings, .. } => {
+                findings.borrow().clone()
+            }
+        }
+    }
+
+    /// Waits for new findings. Dropping the future loses nothing.
+    pub(super) async fn changed(&mut self) {
+        let changed = match self {
+            MigrationConnections::Announced { .. } => Err(()),
+            MigrationConnections::Source { findings, .. } | MigrationConnections::Target { findings, .. } => {
+                findings.changed().await.map_err(drop)
+            }
+        };
+        if changed.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 impl<C: Cluster> Effects<C> {
@@ -70,7 +93,9 @@ impl<C: Cluster> Effects<C> {
         let ports = MigrationPorts::from_status(&order.ports)?;
         let opened =
             SourceSockets::open(place.clone(), &order.uid, address, ports, &certificate, &order.peer).await?;
-        self.migration = Some(MigrationConnections::Source { _sockets: opened });
+        measures::observe_streams(&facts.vmi.metadata, opened.bytes());
+        let findings = opened.findings();
+        self.migration = Some(MigrationConnections::Source { _sockets: opened, findings });
         let connection = state.connection().ok_or_else(|| Error::failed("the launcher does not answer"))?;
         let migrate = Migrate {
             id: order.uid,
@@ -111,9 +136,12 @@ impl<C: Cluster> Effects<C> {
         };
         if !known {
             let own = Certificate::generate()?;
-            let listeners = TargetPorts::open(address, &own, place.clone(), &uid, COMES).await?;
+            let listeners = TargetPorts::open(address, &own, place.clone(), &uid, SOURCE_CONNECTS).await?;
             let certificate = own.fingerprint();
-            self.migration = Some(MigrationConnections::Target { uid: uid.clone(), certificate, listeners });
+            measures::observe_streams(&facts.vmi.metadata, listeners.bytes());
+            let findings = listeners.findings();
+            let target = MigrationConnections::Target { uid: uid.clone(), certificate, listeners, findings };
+            self.migration = Some(target);
         }
         let Some(MigrationConnections::Target { certificate, listeners, .. }) = &self.migration else {
             return Err(Error::failed("the listeners of the migration are gone"));
@@ -135,5 +163,6 @@ fn sockets(place: &Arc<PodFolder>, uid: &str) -> Result<MigrationSockets> {
         libvirt: paths.libvirt.into(),
         memory: paths.memory.into(),
         disks: paths.disks.into(),
+        release: paths.release.into(),
     })
 }

@@ -10,12 +10,13 @@
 //! Each end makes a certificate for this migration alone and writes its SHA-256 into `status.migrationState`, where the other one
 //! finds it. A virt-handler that begins anew makes new ones.
 
+use crate::migration::Findings;
 use crate::vmi::migratable::{copied_disks, images_may_differ};
-use api::launcher::{self, Migration, MigrationLimits, MigrationPhase};
+use api::launcher::{self, Migration, MigrationLimits, MigrationPhase, Release};
 use api::machine::Machine;
 use api::vmi::{
-    AbortStatus, Compression, MigrationConfiguration, MigrationMode, MigrationProgress, MigrationState,
-    Status,
+    AbortStatus, Compression, Condition, ConditionType, MigrationConfiguration, MigrationMode,
+    MigrationProgress, MigrationState, Status,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub struct MigrationEnd {
     pub(super) stage: Stage,
     /// Progress that is written, and the time at which it was taken.
     pub(super) progress: Option<(Instant, MigrationProgress)>,
+    /// Findings about its connections.
+    pub(super) findings: Findings,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +91,8 @@ pub(super) enum Next {
     Announce(String),
     Order(Box<Order>),
     Abort(String),
+    /// Node of the guest: let it go on, since its source has none any more.
+    Release(Release),
     /// Target: accept the source with this certificate.
     Open {
         uid: String,
@@ -97,7 +102,8 @@ pub(super) enum Next {
 
 impl MigrationEnd {
     pub(super) fn new(uid: &str, certificate: String, stage: Stage) -> MigrationEnd {
-        MigrationEnd { uid: uid.to_owned(), certificate, stage, progress: None }
+        let (uid, findings) = (uid.to_owned(), Findings::default());
+        MigrationEnd { uid, certificate, stage, progress: None, findings }
     }
 
     /// Takes the progress that the launcher tells, unless the last one is new enough.
@@ -121,6 +127,23 @@ pub(crate) fn open_migration(status: &Status, role: Role) -> Option<(&str, &Migr
     };
     let is_over = state.completed == Some(true) || role == Role::Guest && state.end_timestamp.is_some();
     (is_ours && !is_over).then_some((uid, state))
+}
+
+/// Next action of the node that has the guest now, where it arrived without the word of its source. The guest is this node's by
+/// virt-controller's decision, which has seen that the source has none any more.
+pub(super) fn next_of_arrival(status: &Status, launcher: &launcher::State) -> Option<Next> {
+    // The source's own pauses are over with its domain.
+    let of_source = [launcher::PAUSED_BY_MIGRATION, launcher::PAUSED_BY_DISK_PRESSURE];
+    let was_paused = |condition: &Condition| {
+        let is_of_source = condition.reason.as_deref().is_some_and(|reason| of_source.contains(&reason));
+        condition.r#type == ConditionType::Paused && condition.status == "True" && !is_of_source
+    };
+    is_held(launcher).then(|| Next::Release(Release { runs: !status.conditions.iter().any(was_paused) }))
+}
+
+/// True of a guest that has arrived, and is paused until its source has none any more.
+pub(crate) fn is_held(launcher: &launcher::State) -> bool {
+    launcher.reason.as_deref() == Some(launcher::AWAITS_RELEASE)
 }
 
 /// Next action of the source. `aborted`: migration that the launcher was asked to abort.
@@ -148,12 +171,13 @@ pub(super) fn next_of_source(
     let (address, peer) = (state.target_node_address.clone()?, state.target_certificate.clone()?);
     let machine = machine()?;
     let settings = state.migration_configuration.clone().unwrap_or_default();
+    let migrated = status.migrated_volumes.iter().map(|volume| &volume.volume_name);
     Some(Next::Order(Box::new(Order {
         uid: uid.to_owned(),
         address,
         ports: state.target_direct_migration_node_ports.clone(),
         peer,
-        copied_disks: copied_disks(&machine),
+        copied_disks: copied_disks(&machine).into_iter().chain(migrated.cloned()).collect(),
         whole_disks: images_may_differ(&machine),
         limits: limits(&settings),
     })))
@@ -196,11 +220,14 @@ pub(crate) fn source_state(
         Stage::Announced | Stage::Ordered | Stage::Open { .. } => None,
     });
     match (told, refused) {
-        (Some(told), _) => take_migration(&mut new, told, now),
+        (Some(told), _) => {
+            take_migration(&mut new, told, end.and_then(|end| end.findings.failure.as_deref()), now);
+        }
         (None, Some(why)) => fail(&mut new, now, &why),
         // Of a launcher that is gone nobody knows whether the guest has left it.
         (None, None) if new.abort_requested == Some(true) && launcher.is_some() => {
-            fail(&mut new, now, ABORTED);
+            let why = aborted(&new, None);
+            fail(&mut new, now, &why);
             new.abort_status = Some(AbortStatus::Succeeded);
         }
         (None, None) => {}
@@ -208,18 +235,18 @@ pub(crate) fn source_state(
     Some(new)
 }
 
-/// State of the migration as the target's node writes it.
+/// State of the migration as the target's node writes it. `trouble`: the VMI cannot be prepared here at all.
 pub(crate) fn target_state(
     status: &Status,
     launcher: Option<&launcher::State>,
     end: Option<&MigrationEnd>,
+    trouble: Option<&str>,
     now: &str,
 ) -> Option<MigrationState> {
     let (uid, state) = open_migration(status, Role::Target)?;
     let mut new = state.clone();
-    if let Some(MigrationEnd { certificate, stage: Stage::Open { address, ports, .. }, .. }) =
-        end.filter(|end| end.uid == uid)
-    {
+    let end = end.filter(|end| end.uid == uid);
+    if let Some(MigrationEnd { certificate, stage: Stage::Open { address, ports, .. }, .. }) = end {
         new.target_certificate = Some(certificate.clone());
         new.target_node_address = Some(address.clone());
         new.target_direct_migration_node_ports = ports.clone();
@@ -230,6 +257,14 @@ pub(crate) fn target_state(
     if launcher.is_some_and(runs) {
         new.target_node_domain_detected = Some(true);
         new.target_node_domain_ready_timestamp.get_or_insert_with(|| now.to_owned());
+    }
+    // A launcher that waits for its source has no guest, and without ports none comes to it.
+    let waits = launcher.is_some_and(|launcher| launcher.receives);
+    let closed = end.filter(|end| waits && end.findings.is_closed);
+    let closed = closed.and_then(|end| end.findings.failure.as_deref());
+    if let Some(why) = trouble.or(closed) {
+        let why = crate::bounds::text(why, crate::bounds::SENTENCE);
+        new.target_failure_reason = Some(why);
     }
     Some(new)
 }
@@ -249,7 +284,8 @@ pub(crate) fn has_moved(status: &Status, launcher: &launcher::State) -> bool {
     is_moved && migration_of(launcher, uid).is_some()
 }
 
-fn take_migration(new: &mut MigrationState, told: &Migration, now: &str) {
+/// Takes what the source's launcher tells. `connections`: failure of the connections to the target.
+fn take_migration(new: &mut MigrationState, told: &Migration, connections: Option<&str>, now: &str) {
     new.start_timestamp.get_or_insert_with(|| told.started.clone());
     new.mode = Some(mode(told.mode));
     let ended = told.ended.clone().unwrap_or_else(|| now.to_owned());
@@ -266,12 +302,23 @@ fn take_migration(new: &mut MigrationState, told: &Migration, now: &str) {
                 new.abort_status = Some(AbortStatus::Failed);
             }
         }
-        MigrationPhase::Failed => fail(new, &ended, told.message.as_deref().unwrap_or_default()),
+        MigrationPhase::Failed => {
+            // libvirt does not know why its connection ended.
+            let parts = told.message.as_deref().into_iter().chain(connections);
+            let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+            fail(new, &ended, &parts.join("; "));
+        }
         MigrationPhase::Aborted => {
-            fail(new, &ended, told.message.as_deref().unwrap_or(ABORTED));
+            let why = aborted(new, told.message.as_deref());
+            fail(new, &ended, &why);
             new.abort_status = Some(AbortStatus::Succeeded);
         }
     }
+}
+
+/// Reason of a migration that was aborted. virt-controller has written why it asked for that, if not for a user.
+fn aborted(new: &MigrationState, message: Option<&str>) -> String {
+    new.failure_reason.as_deref().or(message).unwrap_or(ABORTED).to_owned()
 }
 
 fn fail(new: &mut MigrationState, ended: &str, why: &str) {

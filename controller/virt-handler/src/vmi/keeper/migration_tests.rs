@@ -77,6 +77,12 @@ fn a_source_announces_itself_and_orders_once_the_target_is_ready_for_it() {
     assert_eq!((order.address.as_str(), order.peer.as_str()), ("10.0.0.2", "its"));
     assert_eq!((order.copied_disks, order.whole_disks), (vec!["root".to_owned()], true));
     assert_eq!((order.limits.progress_seconds, order.limits.completion_seconds_per_gib), (150, 150));
+    let mut moves = status(ready());
+    moves.migrated_volumes = vec![api::wire::read(json!({"volumeName": "data"})).unwrap()];
+    let Some(Next::Order(order)) = next_of_source(&moves, machine, &runs, Some(&announced), None) else {
+        panic!("no order")
+    };
+    assert_eq!(order.copied_disks, ["root", "data"], "as virt-controller has decided");
     let other = with(ready(), json!({"sourceCertificate": "of an earlier virt-handler"}));
     assert_eq!(next(other, &runs, Some(&announced)), None, "the target would refuse it");
     assert_eq!(next(ready(), &runs, Some(&end(Stage::Ordered))), None);
@@ -175,13 +181,13 @@ fn a_target_opens_when_its_launcher_receives_and_again_for_another_source() {
     };
     assert_eq!(next(announced(), &receives, Some(&end(stage("of source")))), None);
     assert_eq!(next(announced(), &receives, Some(&end(stage("of an earlier one")))), open());
-    let told =
-        target_state(&status(announced()), Some(&receives), Some(&end(stage("of source"))), NOW).unwrap();
+    let told = target_state(&status(announced()), Some(&receives), Some(&end(stage("of source"))), None, NOW)
+        .unwrap();
     assert_eq!(told.target_certificate.as_deref(), Some("own"));
     assert_eq!(told.target_node_address.as_deref(), Some("10.0.0.2"));
     assert_eq!((told.target_node_domain_detected, told.target_node_domain_ready_timestamp), (None, None));
     for life in [Life::Running, Life::Paused] {
-        let told = target_state(&status(announced()), Some(&launcher(life)), None, NOW).unwrap();
+        let told = target_state(&status(announced()), Some(&launcher(life)), None, None, NOW).unwrap();
         assert_eq!(told.target_node_domain_detected, Some(true));
         assert_eq!(told.target_node_domain_ready_timestamp.as_deref(), Some(NOW));
     }
@@ -200,4 +206,62 @@ fn a_guest_has_moved_where_its_launcher_says_so_of_the_migration_in_the_status()
     assert!(!has_moved(&here, &gone("Shutdown", MigrationPhase::Failed)));
     let other = status(json!({"migrationUid": "another"}));
     assert!(!has_moved(&other, &gone(launcher::MIGRATED, MigrationPhase::Succeeded)));
+}
+
+fn closed(why: &str) -> Findings {
+    Findings { failure: Some(why.to_owned()), is_closed: true }
+}
+
+fn broken(why: &str) -> Findings {
+    Findings { failure: Some(why.to_owned()), is_closed: false }
+}
+
+#[test]
+fn a_source_tells_what_its_connections_know_behind_what_libvirt_says() {
+    let why = "the target node 10.0.0.2:42 has another certificate than the VMI's targetCertificate";
+    let ordered = MigrationEnd { findings: broken(why), ..end(Stage::Ordered) };
+    let told = |phase, end: &MigrationEnd| {
+        source_state(&status(ready()), Some(&telling(phase)), Some(end), NOW).unwrap().failure_reason
+    };
+    assert_eq!(told(MigrationPhase::Failed, &ordered), Some(format!("no way; {why}")));
+    assert_eq!(told(MigrationPhase::Failed, &end(Stage::Ordered)).as_deref(), Some("no way"));
+    assert_eq!(told(MigrationPhase::Succeeded, &ordered), None, "its connections ended with it");
+    assert_eq!(told(MigrationPhase::Aborted, &ordered).as_deref(), Some(ABORTED));
+    let of_another = MigrationEnd { uid: "another".into(), ..ordered };
+    assert_eq!(told(MigrationPhase::Failed, &of_another).as_deref(), Some("no way"));
+}
+
+#[test]
+fn an_abort_keeps_the_reason_that_virt_controller_has_for_it() {
+    let late = || json!({"abortRequested": true, "failureReason": "The migration waited 360 s"});
+    let told = |launcher: &launcher::State| {
+        source_state(&status(with(ready(), late())), Some(launcher), None, NOW).unwrap()
+    };
+    for launcher in [launcher(Life::Running), telling(MigrationPhase::Aborted)] {
+        let told = told(&launcher);
+        assert_eq!((told.failed, told.abort_status), (Some(true), Some(AbortStatus::Succeeded)));
+        assert_eq!(told.failure_reason.as_deref(), Some("The migration waited 360 s"));
+    }
+    assert_eq!(told(&telling(MigrationPhase::Failed)).failure_reason.as_deref(), Some("no way"));
+}
+
+#[test]
+fn a_target_gives_up_once_no_source_can_come_any_more_and_it_has_no_guest() {
+    let why = "the source did not connect within 300 s";
+    let stage = || Stage::Open { address: "10.0.0.2".into(), ports: BTreeMap::new(), expects: "x".into() };
+    let told = |launcher: &launcher::State, findings, trouble| {
+        let end = MigrationEnd { findings, ..end(stage()) };
+        target_state(&status(json!({})), Some(launcher), Some(&end), trouble, NOW)
+            .unwrap()
+            .target_failure_reason
+    };
+    let receives = launcher::State { receives: true, ..launcher(Life::Preparing) };
+    assert_eq!(told(&receives, closed(why), None).as_deref(), Some(why));
+    assert_eq!(told(&receives, broken(why), None), None, "a stream broke: the source tells the end");
+    assert_eq!(told(&launcher(Life::Running), closed(why), None), None);
+    assert_eq!(told(&launcher(Life::Preparing), closed(why), None), None, "its reception has ended");
+    assert_eq!(told(&launcher(Life::Empty), Findings::default(), Some("no")).as_deref(), Some("no"));
+    let other = MigrationEnd { uid: "another".into(), findings: closed(why), ..end(stage()) };
+    let told = target_state(&status(json!({})), Some(&receives), Some(&other), None, NOW).unwrap();
+    assert_eq!(told.target_failure_reason, None);
 }

@@ -36,7 +36,7 @@ mod step;
 
 pub(crate) use facts::is_final;
 pub use migration::{MigrationEnd, Role};
-pub(crate) use migration::{has_moved, open_migration, source_state, target_state};
+pub(crate) use migration::{has_moved, is_held, open_migration, source_state, target_state};
 
 use super::apply::Cluster;
 use super::permitted::Permitted;
@@ -47,6 +47,7 @@ use crate::pod::{Pod, Pods};
 use effects::{Effects, LiveEvent, LiveState};
 use event::KeeperEvent;
 use facts::Facts;
+use migrate::MigrationConnections;
 use serde_json::Value;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -117,6 +118,7 @@ pub(crate) async fn manage<C: Cluster>(node: Arc<Node<C>>, mut input: watch::Rec
             () = sleep_until_time(write) => { effects.pace.write_at = None; KeeperEvent::Changed },
             () = sleep_until_time(again) => { effects.retry.at = None; KeeperEvent::Changed },
             () = sleep_until_time(ask) => KeeperEvent::Changed,
+            () = new_findings(&mut effects.migration) => KeeperEvent::Changed,
         };
     }
 }
@@ -150,7 +152,7 @@ impl<C: Cluster> Keeper<C> {
     }
 
     fn moment(&self, writes: u32, may_request: bool) -> Moment {
-        let Effects { pace, retry, .. } = &self.effects;
+        let Effects { pace, retry, migration, .. } = &self.effects;
         let writes = match (writes, pace.write_at) {
             (0, _) => Writes::None,
             (_, Some(_)) => Writes::Last,
@@ -163,6 +165,7 @@ impl<C: Cluster> Keeper<C> {
             may_listen: pace.listen_at.is_none(),
             may_request,
             writes,
+            findings: migration.as_ref().map(MigrationConnections::findings).unwrap_or_default(),
         }
     }
 }
@@ -171,6 +174,14 @@ impl<C: Cluster> Keeper<C> {
 async fn next_state(state: &mut LiveState) -> Result<Option<api::launcher::State>> {
     match state.connection_mut() {
         Some(connection) => connection.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for new findings about the connections of a migration.
+async fn new_findings(migration: &mut Option<MigrationConnections>) {
+    match migration {
+        Some(connections) => connections.changed().await,
         None => std::future::pending().await,
     }
 }

@@ -3,12 +3,15 @@
 use super::action::KeeperAction;
 use super::event::KeeperEvent;
 use super::facts::Facts;
-use super::migration::{MigrationEnd, Next, Role, Stage, next_of_source, next_of_target, open_migration};
+use super::migration::{
+    MigrationEnd, Next, Role, Stage, next_of_arrival, next_of_source, next_of_target, open_migration,
+};
 use super::state::{Contact, Router, ShutdownRequest, State};
+use crate::migration::Findings;
 use crate::network;
 use crate::now::Now;
 use crate::pod::layout::COMPUTE;
-use crate::vmi::decide::{DecisionInput, SHUTTING_DOWN, decide, grace};
+use crate::vmi::decide::{DecisionInput, Event, SHUTTING_DOWN, decide, grace};
 use crate::vmi::link_requests::NO_LINK_REQUESTS;
 use api::launcher::{Life, Request};
 use api::vmi::Phase;
@@ -18,6 +21,8 @@ use tokio::time::Instant;
 /// Time limit for the kubelet to report the end of a launcher that left no final state: as long as
 /// virt-controller waits for virt-handler. Until the kubelet has reported it, QEMU may still run.
 const KUBELET: Duration = Duration::from_secs(60);
+/// Beginning of the event of a target that cannot be prepared now, as upstream has it.
+const TARGET_FAILED: &str = "syncing migration target failed";
 /// Pauses between queries of the guest agent: after its first report, and later.
 const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
@@ -34,6 +39,8 @@ pub(super) struct Moment {
     /// The launcher may get requests: the last one did not fail just now.
     pub(super) may_request: bool,
     pub(super) writes: Writes,
+    /// Findings about the connections of a migration.
+    pub(super) findings: Findings,
 }
 
 /// Writes of the status that are permitted.
@@ -112,11 +119,24 @@ pub(super) fn step<C, R>(
         KeeperEvent::NotHandedOver { links: made, failure: new } => {
             actions.push(KeeperAction::RetryLater);
             if let State::Connected { links, failure, .. } = &mut state {
+                // The source's node has the conditions of the VMI.
+                if facts.role == Role::Target
+                    && failure.as_ref().is_none_or(|known| known.message != new.message)
+                {
+                    let message = format!("{TARGET_FAILED}: {}", new.message);
+                    actions.push(KeeperAction::Record(vec![Event::warning("SyncFailed", message)]));
+                }
                 *failure = Some(new);
                 *links = made.unwrap_or_else(|| std::mem::take(links));
             }
         }
-        KeeperEvent::Requested(request) => requested(&mut state, &request, facts, true),
+        KeeperEvent::Requested(request) => {
+            // A guest that does not go on by it is released again.
+            if matches!(request, Request::Release(_)) {
+                actions.push(KeeperAction::RetryLater);
+            }
+            requested(&mut state, &request, facts, true);
+        }
         KeeperEvent::NotRequested(request) => {
             actions.push(KeeperAction::RetryLater);
             requested(&mut state, &request, facts, false);
@@ -158,6 +178,9 @@ pub(super) fn step<C, R>(
             }
         }
     }
+    if let Some(end) = state.run_mut().and_then(|run| run.migration.as_mut()) {
+        end.findings.clone_from(&moment.findings);
+    }
     if close_migration(&mut state, facts) {
         actions.push(KeeperAction::CloseMigration);
     }
@@ -193,6 +216,7 @@ fn requested<C, R>(state: &mut State<C, R>, request: &Request, facts: &Facts, is
         Request::Link { interface, up } => {
             run.link_requests.record(interface, *up, &session.launcher, is_taken);
         }
+        Request::Release(_) => {}
         Request::AbortMigration { id } => run.aborted = is_taken.then(|| id.clone()),
         _ if is_taken => {
             let (number, grace) = (session.launcher.number, grace(&facts.vmi));
@@ -281,14 +305,16 @@ fn migration<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Optio
     let (status, end) = (facts.vmi.status.as_ref()?, run.migration.as_ref());
     let launcher = &session.launcher;
     let next = match facts.role {
-        Role::Guest => next_of_source(status, || facts.machine(), launcher, end, run.aborted.as_deref()),
+        Role::Guest => next_of_arrival(status, launcher)
+            .or_else(|| next_of_source(status, || facts.machine(), launcher, end, run.aborted.as_deref())),
         Role::Target => next_of_target(status, launcher, end),
     };
     Some(match next? {
         Next::Announce(uid) => KeeperAction::Announce(uid),
         Next::Order(order) => KeeperAction::Order(order),
-        Next::Abort(_) if !moment.may_request => return None,
+        Next::Abort(_) | Next::Release(_) if !moment.may_request => return None,
         Next::Abort(id) => KeeperAction::Request { request: Request::AbortMigration { id }, event: None },
+        Next::Release(release) => KeeperAction::Request { request: Request::Release(release), event: None },
         Next::Open { uid, source } => KeeperAction::Open { uid, source },
     })
 }

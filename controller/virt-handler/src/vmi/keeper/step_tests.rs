@@ -44,6 +44,7 @@ fn moment() -> Moment {
         may_listen: true,
         may_request: true,
         writes: Writes::None,
+        findings: Findings::default(),
     }
 }
 
@@ -538,4 +539,30 @@ fn a_certificate_that_could_not_be_made_is_made_after_the_pause() {
     assert_eq!(actions, ["announce m"]);
     let (_, actions) = after(state, KeeperEvent::NotOpened, &facts, &moment());
     assert_eq!(actions, ["retry later"]);
+}
+
+/// The conditions of the VMI are the source's.
+#[test]
+fn a_target_that_cannot_be_prepared_records_each_new_reason_once() {
+    let facts = Facts { role: Role::Target, ..migrating(json!({"targetNode": "node1"})) };
+    let pause = || Moment { may_try: false, ..moment() };
+    let (state, actions) = after(connected(), not_handed_over(), &facts, &pause());
+    assert_eq!(actions, ["retry later", "record SyncFailed"]);
+    let (state, actions) = after(state, not_handed_over(), &facts, &pause());
+    assert_eq!(actions, ["retry later"]);
+    let failure = HandOverFailure { message: "no network".into(), hopeless: false };
+    let (_, actions) = after(state, KeeperEvent::NotHandedOver { links: None, failure }, &facts, &pause());
+    assert_eq!(actions, ["retry later", "record SyncFailed"]);
+}
+
+#[test]
+fn findings_about_the_connections_are_written_when_they_are_made() {
+    let facts = migrating(json!({}));
+    let mut state = running(true);
+    let end = MigrationEnd::new("m", "own".into(), Stage::Ordered);
+    state.run_mut().unwrap().migration = Some(end);
+    let findings = Findings { failure: Some("it broke off".into()), is_closed: false };
+    let (state, _) =
+        after(state, KeeperEvent::Changed, &facts, &Moment { findings: findings.clone(), ..moment() });
+    assert_eq!(state.migration().unwrap().findings, findings);
 }

@@ -4,16 +4,52 @@
 use super::virt_result;
 use api::launcher::{Migrate, MigrationProgress};
 use launcher::hypervisor::embed;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::path::Path;
 use std::ptr;
 use virt::domain::{Domain, MigrateParameters};
 use virt::sys;
 
+/// The first libvirt that looks for zeroes in copied disks: 10.9.0. An older one refuses the parameter.
+const DETECTS_ZEROES: u64 = 10_009_000;
+/// Parameter with a disk whose blocks of zeroes become holes, once for each.
+const DETECT_ZEROES: &CStr = c"migrate_disks_detect_zeroes";
+
 /// Migrates a running domain. Returns at the end.
 pub(super) fn migrate(domain: &Domain, order: &Migrate, disks: &[String]) -> virt_result<()> {
     let destination = format!("qemu+unix:///session?socket={}", embed::escaped(&order.sockets.libvirt));
-    domain.migrate_to_uri3(Some(&destination), parameters(order, disks), flags(order, disks))
+    let invalid = |_| virt::error::Error::last_error();
+    let destination = CString::new(destination).map_err(invalid)?;
+    let mut parameters = parameters(order, disks).to_vec();
+    let holes: Vec<CString> = match version() >= DETECTS_ZEROES {
+        true => disks.iter().filter_map(|disk| CString::new(disk.as_str()).ok()).collect(),
+        false => Vec::new(),
+    };
+    parameters.extend(holes.iter().map(|disk| text_parameter(DETECT_ZEROES, disk)));
+    let count = u32::try_from(parameters.len()).unwrap_or_default();
+    // SAFETY: the domain is a live object of the bindings; the parameters and their texts live until the call returns.
+    done(unsafe {
+        let (of, to) = (domain.as_ptr(), destination.as_ptr());
+        sys::virDomainMigrateToURI3(of, to, parameters.as_mut_ptr(), count, flags(order, disks))
+    })
+}
+
+/// Version of the library: 1,000,000 for each major one, 1,000 for each minor one.
+fn version() -> u64 {
+    let mut version = 0;
+    // SAFETY: libvirt writes to one place of ours.
+    match unsafe { sys::virGetVersion(&mut version, ptr::null(), ptr::null_mut()) } {
+        0 => version,
+        _ => 0,
+    }
+}
+
+/// A parameter with a text, which has to live as long.
+fn text_parameter(name: &CStr, text: &CStr) -> sys::virTypedParameter {
+    let mut field = [0; 80];
+    field.iter_mut().zip(name.to_bytes()).for_each(|(to, from)| *to = *from as std::ffi::c_char);
+    let value = sys::_virTypedParameterValue { s: text.as_ptr().cast_mut() };
+    sys::virTypedParameter { field, type_: sys::VIR_TYPED_PARAM_STRING as i32, value }
 }
 
 fn parameters(order: &Migrate, disks: &[String]) -> MigrateParameters {
@@ -43,6 +79,8 @@ fn flags(order: &Migrate, disks: &[String]) -> u32 {
         (!disks.is_empty() && !order.whole_disks, sys::VIR_MIGRATE_NON_SHARED_INC),
         (limits.auto_converge, sys::VIR_MIGRATE_AUTO_CONVERGE),
         (limits.post_copy, sys::VIR_MIGRATE_POSTCOPY),
+        // The guest goes on at the target when that one is told that the domain here is gone. By post-copy it runs there before.
+        (!limits.post_copy, sys::VIR_MIGRATE_PAUSED),
         (limits.compress, sys::VIR_MIGRATE_COMPRESSED),
         // zstd is a method of parallel connections.
         (limits.compress || connections(order).is_some(), sys::VIR_MIGRATE_PARALLEL),
@@ -128,8 +166,12 @@ mod tests {
     use api::launcher::{MigrationLimits, MigrationSockets};
 
     fn order(limits: MigrationLimits) -> Migrate {
-        let sockets =
-            MigrationSockets { libvirt: "/r/l".into(), memory: "/r/m".into(), disks: "/r/d".into() };
+        let sockets = MigrationSockets {
+            libvirt: "/r/l".into(),
+            memory: "/r/m".into(),
+            disks: "/r/d".into(),
+            release: "/r/l-release".into(),
+        };
         Migrate { id: "m".into(), sockets, copied_disks: Vec::new(), whole_disks: false, limits }
     }
 
@@ -168,14 +210,23 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_a_parameter_of_libvirts_form() {
+        assert!(version() >= 8_002_000, "{}", version());
+        let made = text_parameter(DETECT_ZEROES, c"vda");
+        assert!(is_named(&made, DETECT_ZEROES) && made.type_ == sys::VIR_TYPED_PARAM_STRING as i32);
+        // SAFETY: the text is a constant.
+        assert_eq!(unsafe { CStr::from_ptr(made.value.s) }, c"vda");
+    }
+
+    #[test]
     fn an_order_becomes_flags_and_parameters() {
         let plain = order(MigrationLimits::default());
         let always = flags(&plain, &[]);
         assert_eq!(always & sys::VIR_MIGRATE_PEER2PEER, sys::VIR_MIGRATE_PEER2PEER);
-        assert_eq!(
-            always & (sys::VIR_MIGRATE_TUNNELLED | sys::VIR_MIGRATE_UNSAFE | sys::VIR_MIGRATE_PAUSED),
-            0
-        );
+        assert_eq!(always & (sys::VIR_MIGRATE_TUNNELLED | sys::VIR_MIGRATE_UNSAFE), 0);
+        assert_eq!(always & sys::VIR_MIGRATE_PAUSED, sys::VIR_MIGRATE_PAUSED);
+        let post_copy = order(MigrationLimits { post_copy: true, ..MigrationLimits::default() });
+        assert_eq!(flags(&post_copy, &[]) & sys::VIR_MIGRATE_PAUSED, 0);
         let set = parameters(&plain, &[]);
         assert_eq!((set.uri.as_deref(), set.disks_uri, set.bandwidth), (Some("unix:///r/m"), None, None));
 

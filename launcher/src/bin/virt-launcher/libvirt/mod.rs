@@ -84,11 +84,11 @@ impl Libvirt {
     }
 
     /// Opens the driver after a reception, and finds the VM. The driver ends a QEMU that was still receiving.
-    fn find_received(&self, name: &str, reception: &Reception) -> Result<()> {
+    fn find_received(&self, name: &str, reception: &Reception) -> Result<Condition> {
         remains::clear(reception.root());
         let _ = self.connection.set(connect(&self.uri)?);
         match self.state(name)?.condition {
-            condition if reception::has_arrived(condition) => Ok(()),
+            condition if reception::has_arrived(condition) => Ok(condition),
             condition => {
                 let _ = self.destroy(name).inspect_err(|e| tracing::warn!("{e}"));
                 let why = format!("it is {condition:?} here");
@@ -380,16 +380,18 @@ impl Hypervisor for Libvirt {
         self.on("start post-copy of", name, migration::start_post_copy)
     }
 
-    fn receive(&self, name: &str, domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<()> {
+    fn receive(&self, name: &str, domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<bool> {
         let doing = format!("receive {name}");
         let Some(reception) = &self.reception else {
             return Err(Error::new(ErrorKind::Unsupported, doing, "this launcher starts its VM"));
         };
         let received = reception.receive(name, domain, socket, listens);
         match (received, self.find_received(name, reception)) {
-            (_, Ok(())) => Ok(()),
+            (Ok(is_released), Ok(condition)) => Ok(is_released || condition == Condition::Running),
+            // Whether its source has let it go is not known.
+            (Err(_), Ok(condition)) => Ok(condition == Condition::Running),
             (Err(e), _) => Err(Error::new(ErrorKind::Failed, doing, e.chain())),
-            (Ok(()), Err(e)) => Err(e),
+            (Ok(_), Err(e)) => Err(e),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Reception of a running VM from another launcher, before libvirt's driver is opened in this process.
 //!
 //! ```text
-//!  daemon started ─► QEMU probed ─► the source's connection, to its end ─► the domain is looked for ─► daemon killed
+//!  daemon started ─► QEMU probed ─► the source's connection, to its end ─► the domain is looked for
+//!    ─► the source's release ─► the guest goes on ─► daemon killed
 //! ```
 
 use super::Libvirt;
@@ -16,6 +17,8 @@ use tokio::time::{Instant, sleep};
 
 /// Time for the daemon to end what has not arrived, after the source's connection has ended.
 const SETTLE: Duration = Duration::from_secs(10);
+/// Time for the source to say, behind the end of its connection, that its domain is gone.
+const RELEASE: Duration = Duration::from_secs(3);
 /// Interval of looking at the domain.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -34,20 +37,20 @@ impl Reception {
         &self.root
     }
 
-    /// Ends the wait for the source. A source that has connected decides by itself.
+    /// Ends the reception. The guest goes on at the source, unless it has gone from there already.
     pub(super) fn give_up(&self) {
         self.gives_up.send_replace(true);
     }
 
     /// Receives the domain, as this one. The source's libvirt connects to `socket` once `listens` was called. An error means that the domain is
-    /// not here.
+    /// not here. False if it is, and its source has not released it.
     pub(super) fn receive(
         &self,
         name: &str,
         domain: &str,
         socket: &Path,
         listens: &mut dyn FnMut(),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Error::io("cannot begin to receive", e))?;
         runtime.block_on(self.receive_from(name, domain, socket, listens))
@@ -59,21 +62,26 @@ impl Reception {
         domain: &str,
         socket: &Path,
         listens: &mut dyn FnMut(),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut receiver = Receiver::start(&self.root, domain).await?;
         let failed = |e: launcher::hypervisor::Error| {
             Error::new(ErrorKind::Failed, "the libvirt daemon does not answer").because(e)
         };
         // The daemon probes QEMU now, not while a source waits.
-        Libvirt::open(&receiver.uri(), None)
-            .and_then(|libvirt| libvirt.has_iothread_mapping())
-            .map_err(failed)?;
+        let libvirt = Libvirt::open(&receiver.uri(), None).map_err(failed)?;
+        libvirt.has_iothread_mapping().map_err(failed)?;
         tracing::info!("waiting for {name}, which is received through {}", socket.display());
         let mut gives_up = self.gives_up.subscribe();
         let give_up = async move { drop(gives_up.wait_for(|gives_up| *gives_up).await) };
-        receiver.serve(socket, listens, give_up).await?;
-        let libvirt = Libvirt::open(&receiver.uri(), None).map_err(failed)?;
-        arrived(&libvirt, name).await
+        let source = receiver.serve(socket, listens, give_up).await?;
+        if arrived(&libvirt, name).await? == Condition::Running {
+            return Ok(true);
+        }
+        let Some(release) = source.message(RELEASE).await else { return Ok(false) };
+        // The daemon is here already, and the driver would take half a second to be opened. What fails is tried again by the driver.
+        let resumed = if release.runs { libvirt.resume(name) } else { Ok(()) };
+        let _ = resumed.as_ref().inspect_err(|e| tracing::warn!("{e}"));
+        Ok(resumed.is_ok())
     }
 }
 
@@ -87,7 +95,7 @@ pub(super) fn has_arrived(condition: Condition) -> bool {
 }
 
 /// Waits until the domain is either here or not.
-async fn arrived(libvirt: &Libvirt, name: &str) -> Result<()> {
+async fn arrived(libvirt: &Libvirt, name: &str) -> Result<Condition> {
     let not_here = |why: String| {
         let said =
             format!("{name} was not received: the migration failed; its cause is told where the VM runs");
@@ -98,7 +106,7 @@ async fn arrived(libvirt: &Libvirt, name: &str) -> Result<()> {
         match libvirt.state(name).map(|seen| seen.condition) {
             // Paused for the migration.
             Ok(Condition::Paused(Pause::Passing)) if Instant::now() < until => sleep(LOOK).await,
-            Ok(condition) if has_arrived(condition) => return Ok(()),
+            Ok(condition) if has_arrived(condition) => return Ok(condition),
             Ok(condition) => return Err(not_here(format!("the domain is {condition:?}"))),
             Err(e) if e.kind() == Cause::NotFound => return Err(not_here(e.to_string())),
             Err(e) => return Err(Error::new(ErrorKind::Failed, format!("cannot look for {name}")).because(e)),

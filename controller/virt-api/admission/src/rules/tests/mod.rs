@@ -7,6 +7,7 @@ mod eviction;
 mod manifests;
 mod messages;
 mod migration;
+mod migration_policy;
 mod others;
 mod sizes;
 mod vm;

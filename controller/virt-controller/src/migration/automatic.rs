@@ -1,7 +1,11 @@
-//! Evacuation: a VMI that must leave its node gets a migration.
+//! Migrations that virt-controller creates: of a VMI that must leave its node, and of one whose launcher pod is of another version.
 //!
-//! virt-api writes `status.evacuationNodeName` when it puts off the eviction of a launcher pod. The migration has the name that follows
-//! from the VMI and its last migration, so that it is created once. It has the priority `system-critical`; after a failure the next
+//! | cause | who tells it | priority |
+//! |---|---|---|
+//! | evacuation | virt-api writes `status.evacuationNodeName` when it puts off the eviction of a launcher pod | `system-critical`; of a descheduler `system-maintenance` |
+//! | workload update | the KubeVirt object's `workloadUpdateStrategy` has the method `LiveMigrate` (`kubevirt/workloads.rs`) | `system-critical` |
+//!
+//! The migration has the name that follows from the VMI and its last migration, so that it is created once. After a failure the next
 //! one comes after a pause, which doubles with each failure.
 
 use super::phase;
@@ -16,16 +20,37 @@ use serde_json::json;
 
 /// Annotation of a migration that was created for an evacuation: the node to leave.
 const EVACUATION: &str = "kubevirt.io/evacuationMigration";
+/// Annotation of a migration that was created for a workload update.
+const WORKLOAD_UPDATE: &str = "kubevirt.io/workloadUpdateMigration";
 /// Annotation of a VMI whose eviction a descheduler has asked for.
 const SOURCE: &str = "kubevirt.io/eviction-source";
 /// Pause after the first failed migration.
 const PAUSE: SignedDuration = SignedDuration::from_secs(20);
 
+/// Cause of a migration that virt-controller creates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause<'a> {
+    /// The VMI must leave this node.
+    Evacuation(&'a str),
+    WorkloadUpdate,
+}
+
 /// The plan for a VMI that must leave its node; an empty one for any other.
 pub(crate) fn evacuate(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let Some(vmi) = world.vmis.get(namespace, name) else { return Plan::default() };
     let Some(node) = leaves(world, vmi) else { return Plan::default() };
-    let all: Vec<_> = migrations_of(world, namespace, name).collect();
+    migrate(world, vmi, Cause::Evacuation(node), now)
+}
+
+/// The plan that moves a VMI into a launcher pod of the current version; an empty one for a VMI that migrates already.
+pub(crate) fn update(world: &World, vmi: &VirtualMachineInstance, now: Timestamp) -> Plan {
+    if can_migrate(vmi) { migrate(world, vmi, Cause::WorkloadUpdate, now) } else { Plan::default() }
+}
+
+fn migrate(world: &World, vmi: &VirtualMachineInstance, cause: Cause<'_>, now: Timestamp) -> Plan {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name) = (text(&vmi.metadata.namespace), text(&vmi.metadata.name));
+    let all: Vec<_> = migrations_of(world, &namespace, &name).collect();
     if all.iter().any(|migration| !phase(migration).is_final()) {
         return Plan::default();
     }
@@ -33,7 +58,7 @@ pub(crate) fn evacuate(world: &World, namespace: &str, name: &str, now: Timestam
     if until > now {
         return Plan { again: Some(until), ..Plan::default() };
     }
-    create(vmi, node, &all)
+    create(vmi, cause, &all)
 }
 
 /// The node that the VMI leaves by a migration.
@@ -44,19 +69,26 @@ fn leaves<'a>(world: &World, vmi: &'a VirtualMachineInstance) -> Option<&'a str>
     let by_migration =
         matches!(strategy, Some(EvictionStrategy::LiveMigrate | EvictionStrategy::LiveMigrateIfPossible));
     let is_here = status.node_name.as_deref() == Some(node);
-    let can_migrate = conditions::is_true(&status.conditions, &ConditionType::LiveMigratable);
-    let runs = vmi::phase(vmi) == api::vmi::Phase::Running && vmi.metadata.deletion_timestamp.is_none();
-    (by_migration && is_here && can_migrate && runs).then_some(node)
+    (by_migration && is_here && can_migrate(vmi)).then_some(node)
 }
 
-/// Earliest time of the next migration: after the last failures for an evacuation, later each time.
+/// True for a VMI whose guest runs and can migrate.
+pub(crate) fn can_migrate(vmi: &VirtualMachineInstance) -> bool {
+    let conditions = vmi.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+    conditions::is_true(conditions, &ConditionType::LiveMigratable)
+        && vmi::phase(vmi) == api::vmi::Phase::Running
+        && vmi.metadata.deletion_timestamp.is_none()
+}
+
+/// Earliest time of the next migration: after the last failures of those that virt-controller created, later each time.
 fn backoff(all: &[&VirtualMachineInstanceMigration]) -> Timestamp {
-    let is_of_evacuation = |migration: &&&VirtualMachineInstanceMigration| {
-        migration.metadata.annotations.contains_key(EVACUATION)
+    let is_automatic = |migration: &&&VirtualMachineInstanceMigration| {
+        let annotations = &migration.metadata.annotations;
+        annotations.contains_key(EVACUATION) || annotations.contains_key(WORKLOAD_UPDATE)
     };
     let mut ended: Vec<(Timestamp, Phase)> = all
         .iter()
-        .filter(is_of_evacuation)
+        .filter(is_automatic)
         .filter_map(|migration| Some((ended_at(migration)?, phase(migration))))
         .collect();
     ended.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
@@ -72,16 +104,25 @@ fn ended_at(migration: &VirtualMachineInstanceMigration) -> Option<Timestamp> {
     transitions.last()?.phase_transition_timestamp.as_deref()?.parse().ok()
 }
 
-fn create(vmi: &VirtualMachineInstance, node: &str, all: &[&VirtualMachineInstanceMigration]) -> Plan {
+fn create(vmi: &VirtualMachineInstance, cause: Cause<'_>, all: &[&VirtualMachineInstanceMigration]) -> Plan {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let (namespace, uid) = (text(&vmi.metadata.namespace), text(&vmi.metadata.uid));
     let vmi_name = text(&vmi.metadata.name);
     let mut known: Vec<String> = all.iter().map(|migration| text(&migration.metadata.uid)).collect();
     known.sort_unstable();
-    let name = names::evacuation(&uid, &known.join("/"));
-    let priority = match vmi.metadata.annotations.get(SOURCE).map(String::as_str) {
-        Some("descheduler") => "system-maintenance",
-        _ => "system-critical",
+    let known = known.join("/");
+    let by_descheduler = vmi.metadata.annotations.get(SOURCE).is_some_and(|source| source == "descheduler");
+    let (name, annotation, value) = match cause {
+        Cause::Evacuation(node) => (names::evacuation(&uid, &known), EVACUATION, node),
+        Cause::WorkloadUpdate => (names::workload_update(&uid, &known), WORKLOAD_UPDATE, ""),
+    };
+    let priority = match cause {
+        Cause::Evacuation(_) if by_descheduler => "system-maintenance",
+        Cause::Evacuation(_) | Cause::WorkloadUpdate => "system-critical",
+    };
+    let message = match cause {
+        Cause::Evacuation(_) => format!("Created Migration {name}"),
+        Cause::WorkloadUpdate => format!("Created Migration {name} for automated workload update"),
     };
     let kind = Kind::VirtualMachineInstanceMigration;
     let object = json!({
@@ -90,7 +131,7 @@ fn create(vmi: &VirtualMachineInstance, node: &str, all: &[&VirtualMachineInstan
         "metadata": {
             "namespace": namespace,
             "name": name,
-            "annotations": {EVACUATION: node},
+            "annotations": {annotation: value},
             "labels": {MIGRATED_VMI: vmi_name},
             "finalizers": [MIGRATION_FINALIZER],
         },
@@ -101,7 +142,7 @@ fn create(vmi: &VirtualMachineInstance, node: &str, all: &[&VirtualMachineInstan
         uid,
         warning: false,
         reason: "SuccessfulCreate",
-        message: format!("Created Migration {name}"),
+        message,
     };
     let create = Step::Create { key: Key::new(kind, namespace, name), object };
     Plan { steps: vec![create, Step::RecordEvent(event)], again: None }

@@ -1,0 +1,237 @@
+//! PVCs whose disks a live migration copies into new PVCs: annotations, and the PVC as a value.
+//!
+//! ```text
+//!                 the old PVC                     the new PVC
+//!  target pod     -                               label `migrationJobUID`, owned by the migration
+//!  hand-over      `moving-to: NEW`                owned as the old one
+//!  arrival        `moved-to: NEW`                 no label: virt-controller may not delete it any more
+//!  failure        -                               deleted
+//! ```
+//!
+//! **Guarantees.** A VMI does not start on a PVC that has one of both annotations (`vmi::needs` in virt-controller), whatever writes the
+//! old name back into its VM. `moving-to` is written before the guest may leave.
+
+use crate::objects::{
+    IndexKey, Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, names, owner,
+};
+use api::meta::{ObjectMeta, OwnerReference};
+use api::quantity::Quantity;
+use serde_json::{Value, json};
+
+/// Annotation of a PVC with the name of the PVC that a live migration copies its disk into.
+pub const MOVING_TO: &str = "coracle.io/moving-to";
+/// Annotation of a PVC with the name of the PVC that its guest runs on since a live migration.
+pub const MOVED_TO: &str = "coracle.io/moved-to";
+/// Annotation of a PVC with the name of the PVC that its disk was copied from.
+pub const MOVED_FROM: &str = "coracle.io/moved-from";
+/// Reason of a VMI or a VM whose PVC has moved.
+pub const RECOVERY: &str = "ManualRecoveryRequired";
+
+/// The PVC that the disk of another one is copied into by a migration.
+pub fn target(migration: &ObjectMeta, source: &PersistentVolumeClaim) -> Option<Key> {
+    let name = names::moved(source.meta.name.as_deref()?, migration.uid.as_deref()?);
+    Some(Key::new(Kind::PersistentVolumeClaim, source.meta.namespace.clone()?, name))
+}
+
+/// The new PVC as an object: of the same class, modes and size. It has no labels or annotations of the old one, since tools that
+/// prune objects find theirs by those.
+pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key) -> Value {
+    let kind = Kind::VirtualMachineInstanceMigration;
+    let spec = &source.spec;
+    let mut wanted = json!({
+        "accessModes": spec.access_modes,
+        "volumeMode": spec.volume_mode.as_deref().unwrap_or("Filesystem"),
+        "resources": {"requests": {"storage": size(source)}},
+    });
+    for (field, value) in [
+        ("storageClassName", &spec.storage_class_name),
+        ("volumeAttributesClassName", &spec.volume_attributes_class_name),
+    ] {
+        if let Some(value) = value {
+            wanted[field] = json!(value);
+        }
+    }
+    json!({
+        "apiVersion": Kind::PersistentVolumeClaim.api_version(),
+        "kind": Kind::PersistentVolumeClaim.name(),
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": {MIGRATION_JOB: migration.uid},
+            "annotations": {MIGRATION_NAME: migration.name, MOVED_FROM: source.meta.name},
+            "ownerReferences": [{
+                "apiVersion": kind.api_version(), "kind": kind.name(), "name": migration.name, "uid": migration.uid,
+                "controller": true,
+            }],
+        },
+        "spec": wanted,
+    })
+}
+
+/// The size of the new PVC: the capacity of the old one, and at least its request.
+fn size(source: &PersistentVolumeClaim) -> Option<Quantity> {
+    let requests = source.spec.resources.as_ref().and_then(|wanted| wanted.requests.get("storage"));
+    let capacity = source.status.capacity.get("storage");
+    let bytes = |quantity: &&Quantity| quantity.bytes();
+    [requests, capacity].into_iter().flatten().max_by_key(bytes).cloned()
+}
+
+/// The owner that a new PVC gets at the hand-over: the VM or the VMI that owns the old one, or its DataVolume. A PVC of a user has none.
+pub fn lasting_owner(world: &World, source: &PersistentVolumeClaim) -> Option<OwnerReference> {
+    let namespace = source.meta.namespace.as_deref().unwrap_or_default();
+    let own = owner::controller(&source.meta)?;
+    let owner = match own.kind == Kind::DataVolume.name() {
+        true => owner::controller(&world.data_volumes.get(namespace, &own.name)?.metadata)?,
+        false => own,
+    };
+    // The garbage collector deletes what an object that is gone owns.
+    let uid = match owner.kind.as_str() {
+        "VirtualMachine" => world.vms.get(namespace, &owner.name)?.metadata.uid.as_ref(),
+        "VirtualMachineInstance" => world.vmis.get(namespace, &owner.name)?.metadata.uid.as_ref(),
+        _ => None,
+    };
+    (uid == Some(&owner.uid)).then(|| owner.clone())
+}
+
+/// New PVCs of a migration that has not been forgotten: they have its label, and the name that follows from its uid.
+pub fn targets_of<'a>(world: &'a World, uid: &'a str) -> impl Iterator<Item = &'a PersistentVolumeClaim> {
+    let found = world.indexed_by(&IndexKey::MovedBy(uid.to_owned()));
+    let found = found.filter_map(|key| world.pvcs.get(&key.namespace, &key.name));
+    found.filter(move |claim| {
+        let source = claim.moved_from().map(|source| names::moved(source, uid));
+        source.is_some() && source == claim.meta.name
+    })
+}
+
+/// The message about a PVC that a VMI must not start on, since its disk has moved or may have; `None` if it may.
+pub fn moved_message(claim: &PersistentVolumeClaim) -> Option<String> {
+    let [namespace, name] =
+        [&claim.meta.namespace, &claim.meta.name].map(|text| text.as_deref().unwrap_or_default());
+    if let Some(new) = claim.moved_to() {
+        return Some(format!(
+            "a live migration has copied PVC {namespace}/{name} into PVC {new}, and the guest has run on that one since: set the \
+             claimName of the volume to {new}; or, to go back to the content of that time, remove the annotation {MOVED_TO} \
+             from PVC {name}"
+        ));
+    }
+    let new = claim.moving_to()?;
+    Some(format!(
+        "a live migration copies PVC {namespace}/{name} into PVC {new}, or has ended without a result: once no launcher pod uses \
+         either, set the claimName of the volume to {new} if the guest has run there; otherwise remove the annotation {MOVING_TO} \
+         from PVC {name}"
+    ))
+}
+
+impl PersistentVolumeClaim {
+    /// Name of the PVC that the guest of this one runs on since a live migration.
+    pub fn moved_to(&self) -> Option<&str> {
+        self.name_in(MOVED_TO)
+    }
+
+    /// Name of the PVC that a live migration copies this one into.
+    pub fn moving_to(&self) -> Option<&str> {
+        self.name_in(MOVING_TO)
+    }
+
+    /// Name of the PVC that this one was copied from.
+    pub fn moved_from(&self) -> Option<&str> {
+        self.name_in(MOVED_FROM)
+    }
+
+    /// UID of the migration that copies another PVC into this one, until the guest runs on it.
+    pub fn moved_by(&self) -> Option<&str> {
+        self.meta.labels.get(MIGRATION_JOB).map(String::as_str)
+    }
+
+    fn name_in(&self, annotation: &str) -> Option<&str> {
+        // Texts of users are not repeated in conditions.
+        self.meta.annotations.get(annotation).map(String::as_str).filter(|name| names::is_name(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    fn put(world: &mut World, kind: Kind, object: Value) {
+        world.put(kind, object, Timestamp::UNIX_EPOCH);
+    }
+
+    #[test]
+    fn a_new_pvc_is_as_large_as_the_old_one_and_has_none_of_its_labels() {
+        let mut world = World::default();
+        for (capacity, expected) in [("2Gi", "2Gi"), ("1Gi", "1500Mi"), ("", "1500Mi")] {
+            let status = match capacity {
+                "" => json!({}),
+                _ => json!({"capacity": {"storage": capacity}}),
+            };
+            let meta =
+                json!({"namespace": "n", "name": "disk", "labels": {"app": "db"}, "annotations": {"a": "b"}});
+            let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "volumeName": "pv-1",
+                "volumeMode": "Block", "resources": {"requests": {"storage": "1500Mi"}}});
+            put(
+                &mut world,
+                Kind::PersistentVolumeClaim,
+                json!({"metadata": meta, "spec": spec, "status": status}),
+            );
+            let source = world.pvcs.get("n", "disk").unwrap();
+            let text = |text: &str| Some(text.to_owned());
+            let migration = ObjectMeta { name: text("move"), uid: text("u"), ..ObjectMeta::default() };
+            let key = target(&migration, source).unwrap();
+            let object = object(&migration, source, &key);
+            let wanted = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "volumeMode": "Block",
+                "resources": {"requests": {"storage": expected}}});
+            assert_eq!(object["spec"], wanted);
+            assert_eq!(object["metadata"]["labels"], json!({MIGRATION_JOB: "u"}));
+            let notes = json!({MIGRATION_NAME: "move", MOVED_FROM: "disk"});
+            assert_eq!((&object["metadata"]["annotations"], key.namespace.as_str()), (&notes, "n"));
+        }
+    }
+
+    #[test]
+    fn a_new_pvc_gets_the_owner_of_the_old_one_or_of_its_data_volume() {
+        let mut world = World::default();
+        let of = |kind: &str, name: &str, uid: &str| json!([{"apiVersion": "a", "kind": kind, "name": name, "uid": uid, "controller": true}]);
+        put(
+            &mut world,
+            Kind::VirtualMachine,
+            json!({"metadata": {"namespace": "n", "name": "web", "uid": "vm"}, "spec": {}}),
+        );
+        let vm = of("VirtualMachine", "web", "vm");
+        for (name, owners) in [("made", vm.clone()), ("users", json!([]))] {
+            let meta = json!({"namespace": "n", "name": name, "uid": name, "ownerReferences": owners});
+            put(&mut world, Kind::DataVolume, json!({"metadata": meta, "spec": {}}));
+        }
+        for (owners, expected) in [
+            (vm, Some("vm")),
+            (of("VirtualMachine", "web", "another"), None),
+            (of("DataVolume", "made", "made"), Some("vm")),
+            (of("DataVolume", "users", "users"), None),
+            (of("Backup", "b", "b"), None),
+            (json!([]), None),
+        ] {
+            let meta = json!({"namespace": "n", "name": "disk", "ownerReferences": owners});
+            put(&mut world, Kind::PersistentVolumeClaim, json!({"metadata": meta, "spec": {}}));
+            let owner = lasting_owner(&world, world.pvcs.get("n", "disk").unwrap());
+            assert_eq!(owner.as_ref().map(|owner| owner.uid.as_str()), expected, "{owners}");
+        }
+    }
+
+    #[test]
+    fn the_message_names_both_pvcs() {
+        for (annotation, is_told) in [(MOVED_TO, true), (MOVING_TO, true), (MOVED_FROM, false)] {
+            for (name, is_name) in [("disk-moved-abcde", true), ("\u{1b}[2J", false)] {
+                let mut claim = PersistentVolumeClaim::default();
+                (claim.meta.namespace, claim.meta.name) = (Some("n".into()), Some("disk".into()));
+                claim.meta.annotations.insert(annotation.into(), name.into());
+                let message = moved_message(&claim);
+                assert_eq!(message.is_some(), is_told && is_name, "{annotation} {name:?}");
+                let has = |message: String| {
+                    message.contains("PVC n/disk ") && message.contains("PVC disk-moved-abcde")
+                };
+                assert!(message.is_none_or(has), "{annotation}");
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! PVCs that no other node can use at the same time: their disks are copied into new PVCs with the guest's memory.
+//!
+//! ```text
+//!  before the target pod    the new PVCs are created, owned by the migration
+//!  hand-over                they get their lasting owner; the old ones get `moving-to`; the VMI `status.migratedVolumes`
+//!  from then on             `vmi::moved_claims` decides by the status of the VMI
+//!  failure before           the new PVCs are deleted, and the annotation is removed
+//! ```
+//!
+//! **Guarantees.** The steps of the hand-over come before the VMI is written, and each requires that its PVC is unchanged: a PVC that
+//! is being deleted takes no guest.
+
+use super::MigrationReconcile;
+use super::obstacle::Obstacle;
+use super::outcome::Outcome;
+use crate::vmi::{self, claim_info};
+use api::machine::{Volume, is_of_one_node};
+use api::migration::Phase;
+use api::vmi::{ClaimInfo, MigratedVolume, VirtualMachineInstance};
+use cluster_model::claim_moves::{self, MOVING_TO};
+use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, World, claims_of, key, owner};
+use cluster_model::plan::Step;
+use serde_json::{Value, json};
+
+/// A disk that is copied, and its PVC.
+struct CopiedClaim<'a> {
+    volume: String,
+    source: &'a PersistentVolumeClaim,
+}
+
+/// PVCs of the target pod.
+pub(super) enum TargetClaims {
+    /// All exist. The VMI as the target has it.
+    Ready(Box<VirtualMachineInstance>),
+    /// These do not exist yet: names, and the steps that create them.
+    Missing(Vec<(String, Step)>),
+    Refused(String),
+}
+
+/// The PVCs of the target pod of a migration.
+pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> TargetClaims {
+    let (mut migrated, mut missing) = (Vec::new(), Vec::new());
+    let found = match find(input.world, vmi) {
+        Ok(found) => found,
+        Err(message) => return TargetClaims::Refused(message),
+    };
+    for CopiedClaim { volume, source } in found {
+        let Some(target) = claim_moves::target(&input.migration.metadata, source) else { continue };
+        let is_other = |new: &str| new != target.name;
+        if source.moved_to().is_some() || source.moving_to().is_some_and(is_other) {
+            return TargetClaims::Refused(claim_moves::moved_message(source).unwrap_or_default());
+        }
+        match input.world.pvcs.get(&target.namespace, &target.name) {
+            Some(claim) => match unusable(input, claim) {
+                Some(message) => return TargetClaims::Refused(message),
+                None => migrated.push(migrated_volume(input.world, volume, source, claim)),
+            },
+            None => {
+                let object = claim_moves::object(&input.migration.metadata, source, &target);
+                missing.push((target.name.clone(), Step::Create { key: target, object }));
+            }
+        }
+    }
+    if !missing.is_empty() {
+        return TargetClaims::Missing(missing);
+    }
+    let mut target = vmi.clone();
+    for volume in &migrated {
+        volume.replace_claim(&mut target.spec.volumes);
+    }
+    TargetClaims::Ready(Box::new(target))
+}
+
+/// Steps before the hand-over, and the volumes that are copied.
+pub(super) fn hand_over(
+    input: &MigrationReconcile<'_>,
+    vmi: &VirtualMachineInstance,
+) -> Result<(Vec<Step>, Vec<MigratedVolume>), Obstacle> {
+    let (mut steps, mut migrated) = (Vec::new(), Vec::new());
+    for CopiedClaim { volume, source } in find(input.world, vmi).map_err(Obstacle::Refused)? {
+        let name = source.meta.name.as_deref().unwrap_or_default();
+        let Some(target) = claim_moves::target(&input.migration.metadata, source) else { continue };
+        let Some(claim) = input.world.pvcs.get(&target.namespace, &target.name) else {
+            let message =
+                format!("PVC {target} for the disk {volume} does not exist any more", target = target.name);
+            return Err(Obstacle::Refused(message));
+        };
+        if let Some(message) = unusable(input, claim) {
+            return Err(Obstacle::Refused(message));
+        }
+        if !claim.is_bound() {
+            return Err(Obstacle::Waits(format!(
+                "PVC {} for the disk {volume} has no volume yet",
+                target.name
+            )));
+        }
+        let status = vmi.status.as_ref();
+        let known = status.and_then(|status| status.volume_status.iter().find(|known| known.name == volume));
+        if known.is_none_or(|known| known.size.is_none()) {
+            return Err(Obstacle::Waits(format!(
+                "virt-handler has not reported the size of the disk {volume} on PVC {name}: if its launcher is older than live \
+                 migration with ReadWriteOnce, restart the VM once"
+            )));
+        }
+        steps.extend(own(claim, claim_moves::lasting_owner(input.world, source).as_ref()));
+        if source.moving_to() != Some(&target.name) {
+            steps.push(annotate(source, json!({MOVING_TO: target.name})));
+        }
+        migrated.push(migrated_volume(input.world, volume, source, claim));
+    }
+    Ok((steps, migrated))
+}
+
+/// Deletes the new PVCs of a migration that was not handed over, and lets the old ones be used. `None` where there are none.
+pub(super) fn give_up(input: &MigrationReconcile<'_>) -> Option<Outcome> {
+    let uid = input.migration.metadata.uid.as_deref()?;
+    let steps: Vec<Step> = claim_moves::targets_of(input.world, uid)
+        .flat_map(|claim| vmi::abandon(input.world, claim))
+        .collect();
+    (!steps.is_empty()).then(|| steps.into_iter().fold(Outcome::default(), Outcome::after_write))
+}
+
+/// True if the VMI was handed over to this migration at some time.
+pub(super) fn was_handed_over(input: &MigrationReconcile<'_>) -> bool {
+    let status = input.migration.status.as_ref();
+    let mut steps = status.into_iter().flat_map(|status| &status.phase_transition_timestamps);
+    steps.any(|step| step.phase == Some(Phase::PreparingTarget))
+}
+
+/// The disks of a VMI that are copied into new PVCs, or the reason why one cannot be.
+fn find<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Result<Vec<CopiedClaim<'a>>, String> {
+    // Faults of the spec are told where the pod is created.
+    let Some((_, machine)) = vmi::checked(world, vmi, world.config()) else { return Ok(Vec::new()) };
+    let used = claims_of(vmi);
+    let mut found = Vec::new();
+    for disk in &machine.disks {
+        let (Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name }) =
+            &disk.volume
+        else {
+            continue;
+        };
+        let source = world.pvcs.get(&machine.namespace, name);
+        let Some(source) = source.filter(|source| is_of_one_node(&source.spec.access_modes)) else {
+            continue;
+        };
+        if !disk.has_movable_claim() || used.iter().filter(|one| *one == name).count() > 1 {
+            return Err(format!(
+                "Cannot migrate VMI: PVC {name} is not shared (ReadWriteMany), and only disks that are a PVC of their own, and that the \
+                 guest may write to, are copied"
+            ));
+        }
+        found.push(CopiedClaim { volume: disk.name.clone(), source });
+    }
+    match found.first() {
+        Some(first) if is_of_pool(world, vmi) => Err(format!(
+            "Cannot migrate VMI: its VM is of a VirtualMachinePool, whose template would write the name of PVC {} back into the VM",
+            first.source.meta.name.as_deref().unwrap_or_default()
+        )),
+        _ => Ok(found),
+    }
+}
+
+/// True if the VM of a VMI is of a pool.
+fn is_of_pool(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let of_vm = owner::controller(&vmi.metadata).filter(|owner| owner.kind == Kind::VirtualMachine.name());
+    let vm = of_vm.and_then(|owner| world.vms.get(namespace, &owner.name));
+    let of_pool = vm.and_then(|vm| owner::controller(&vm.metadata));
+    of_pool.is_some_and(|owner| owner.kind == Kind::VirtualMachinePool.name())
+}
+
+/// The reason why a PVC with the name of a new one is not used.
+fn unusable(input: &MigrationReconcile<'_>, claim: &PersistentVolumeClaim) -> Option<String> {
+    let name = claim.meta.name.as_deref().unwrap_or_default();
+    if claim.moved_by() != input.migration.metadata.uid.as_deref() {
+        return Some(format!(
+            "Cannot migrate VMI: PVC {name} exists, and was not created for this migration: delete it"
+        ));
+    }
+    let is_going = claim.meta.deletion_timestamp.is_some();
+    is_going.then(|| {
+        format!("Cannot migrate VMI: PVC {name}, which was created for this migration, is being deleted")
+    })
+}
+
+fn migrated_volume(
+    world: &World,
+    volume_name: String,
+    source: &PersistentVolumeClaim,
+    target: &PersistentVolumeClaim,
+) -> MigratedVolume {
+    let info = |claim: &PersistentVolumeClaim| {
+        let name = claim.meta.name.as_deref().unwrap_or_default();
+        Some(claim_info(world, name, claim, &ClaimInfo::default()))
+    };
+    MigratedVolume {
+        volume_name,
+        source_pvc_info: info(source),
+        destination_pvc_info: info(target),
+        ..MigratedVolume::default()
+    }
+}
+
+/// Gives a new PVC its lasting owner in place of the migration. A PVC that was deleted with the migration meanwhile is another
+/// version.
+fn own(claim: &PersistentVolumeClaim, wanted: Option<&api::meta::OwnerReference>) -> Option<Step> {
+    if owner::controller(&claim.meta) == wanted {
+        return None;
+    }
+    let owners = wanted.map_or(Value::Null, |owner| json!([api::wire::Wire::write(owner)]));
+    Some(patch(claim, json!({"metadata": {"ownerReferences": owners}})))
+}
+
+fn annotate(claim: &PersistentVolumeClaim, annotations: Value) -> Step {
+    patch(claim, json!({"metadata": {"annotations": annotations}}))
+}
+
+/// Changes a PVC that is the same as at the decision.
+fn patch(claim: &PersistentVolumeClaim, change: Value) -> Step {
+    let version = claim.meta.resource_version.clone().unwrap_or_default();
+    let key: Key = key(Kind::PersistentVolumeClaim, &claim.meta);
+    Step::Patch { key, version, change, part: None }
+}

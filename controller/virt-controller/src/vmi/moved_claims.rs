@@ -1,0 +1,173 @@
+//! PVCs whose disks a live migration copies: the guest's PVCs change with its node, in the same write.
+//!
+//! | the migration | the old PVC | the new PVC | `spec.volumes` |
+//! |---|---|---|---|
+//! | goes on | `moving-to` | label of the migration | the old PVC |
+//! | the guest has arrived | `moved-to` | no label | the new PVC |
+//! | the guest has stayed | no annotation | deleted | the old PVC |
+//! | the result is not known | `moving-to`, and an event for people | no label | the old PVC |
+//!
+//! `status.migratedVolumes` of the VMI stays until all of that is written; then its VM has the new names, too (`vm::moved`). Until then
+//! the VMI is not let go.
+//!
+//! **Guarantees.** The annotation of an arrival is written before the VMI is, and nothing of a failure before the VMI has failed: a
+//! virt-controller that is killed between two writes finds what is left to do in the VMI.
+
+use super::VmiReconcile;
+use super::outcome::{Change, Outcome};
+use crate::vm;
+use api::vmi::{MigratedVolume, VirtualMachineInstance};
+use cluster_model::claim_moves::{MOVED_TO, MOVING_TO, RECOVERY};
+use cluster_model::objects::{
+    Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key, owner,
+};
+use cluster_model::plan::Step;
+use serde_json::{Value, json};
+
+/// Event of a VMI whose guest runs on other PVCs now.
+const MOVED: &str = "VolumesMoved";
+
+/// Volumes of a VMI that migrate, or have migrated, and are not settled.
+pub(super) fn migrated(vmi: &VirtualMachineInstance) -> &[MigratedVolume] {
+    vmi.status.as_ref().map_or(&[], |status| &status.migrated_volumes)
+}
+
+/// The guest runs on the new PVCs.
+pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
+    let world = input.world;
+    let mut outcome = Outcome::default();
+    for volume in migrated(input.vmi) {
+        let (Some(source), Some(target)) =
+            (claim(input, volume.source()), claim(input, volume.destination()))
+        else {
+            continue;
+        };
+        // A PVC that is gone has nothing to protect.
+        if world.pvcs.get(&source.namespace, &source.name).is_some() {
+            outcome =
+                outcome.before_write(annotate(&source, json!({MOVING_TO: null, MOVED_TO: target.name})));
+        }
+        outcome = keep(world, &target).into_iter().fold(outcome, Outcome::before_write);
+        let message = format!(
+            "The disk {} is on PVC {} now. PVC {} is kept as it was: delete it when it is not needed (kubectl delete pvc -n {} {})",
+            volume.volume_name, target.name, source.name, source.namespace, source.name
+        );
+        outcome = outcome.event(false, MOVED, message);
+    }
+    if migrated(input.vmi).is_empty() {
+        return outcome;
+    }
+    // The VM gets the same names, which a restart would not change.
+    if let Some(vm) = vm_of(input)
+        && !vm::revision::is_outdated(vm, input.vmi)
+    {
+        let mut next = vm.clone();
+        vm::moved::replace_claims(&mut next, migrated(input.vmi));
+        outcome = outcome.change(Change::TemplateSum(vm::revision::of_template(&next)));
+    }
+    outcome.change(Change::ReplaceClaims)
+}
+
+/// No program knows whether the guest has run on the new PVCs: a person decides.
+pub(super) fn lose(input: &VmiReconcile<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    for volume in migrated(input.vmi) {
+        let source = claim(input, volume.source());
+        let source = source.and_then(|key| input.world.pvcs.get(&key.namespace, &key.name));
+        let message = source.and_then(cluster_model::claim_moves::moved_message);
+        outcome =
+            message.into_iter().fold(outcome, |outcome, message| outcome.event(true, RECOVERY, message));
+        let target = claim(input, volume.destination()).and_then(|target| keep(input.world, &target));
+        outcome = target.into_iter().fold(outcome, Outcome::before_write);
+    }
+    match migrated(input.vmi).is_empty() {
+        true => outcome,
+        false => outcome.change(Change::NoMigratedVolumes),
+    }
+}
+
+/// Removes the label by which a new PVC may be deleted.
+fn keep(world: &World, target: &Key) -> Option<Step> {
+    world.pvcs.get(&target.namespace, &target.name)?.moved_by()?;
+    let metadata = json!({"labels": {MIGRATION_JOB: null}, "annotations": {MIGRATION_NAME: null}});
+    Some(patch(target, json!({"metadata": metadata})))
+}
+
+/// Settles the PVCs of a migration that has ended, by the VMI as it will be.
+pub(super) fn settle(input: &VmiReconcile<'_>, next: &VirtualMachineInstance) -> Outcome {
+    let outcome = Outcome::default();
+    let state = next.status.as_ref().and_then(|status| status.migration_state.as_ref());
+    let has_ended = state.is_none_or(|state| state.completed == Some(true));
+    if migrated(next).is_empty() || !has_ended {
+        return outcome;
+    }
+    if migrated(next).iter().any(|volume| volume.has_destination(&next.spec.volumes)) {
+        // Its VM settles it (`vm::moved`).
+        return match vm_of(input) {
+            Some(_) => outcome,
+            None => outcome.change(Change::NoMigratedVolumes),
+        };
+    }
+    let mut steps = Vec::new();
+    for volume in migrated(next) {
+        let (Some(source), Some(target)) =
+            (claim(input, volume.source()), claim(input, volume.destination()))
+        else {
+            continue;
+        };
+        steps.extend(free(input.world, &source, &target.name));
+        let left =
+            input.world.pvcs.get(&target.namespace, &target.name).filter(|claim| claim.moved_by().is_some());
+        steps.extend(left.and_then(delete));
+    }
+    match steps.is_empty() {
+        true => outcome.change(Change::NoMigratedVolumes),
+        false => steps.into_iter().fold(outcome, Outcome::after_write),
+    }
+}
+
+/// Deletes a new PVC, and lets the old one be used.
+pub(crate) fn abandon(world: &World, target: &PersistentVolumeClaim) -> Vec<Step> {
+    let namespace = target.meta.namespace.clone().unwrap_or_default();
+    let source = target.moved_from().map(|name| Key::new(Kind::PersistentVolumeClaim, namespace, name));
+    let name = target.meta.name.as_deref().unwrap_or_default();
+    source.and_then(|source| free(world, &source, name)).into_iter().chain(delete(target)).collect()
+}
+
+/// Removes the annotations of an old PVC that lead to a new one.
+fn free(world: &World, source: &Key, target: &str) -> Option<Step> {
+    let claim = world.pvcs.get(&source.namespace, &source.name)?;
+    let is_its = [claim.moving_to(), claim.moved_to()].contains(&Some(target));
+    is_its.then(|| annotate(source, json!({MOVING_TO: null, MOVED_TO: null})))
+}
+
+/// Deletes a new PVC that is the same as at the decision: not one that the guest has arrived on meanwhile.
+fn delete(claim: &PersistentVolumeClaim) -> Option<Step> {
+    if claim.meta.deletion_timestamp.is_some() {
+        return None;
+    }
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (uid, version) = (text(&claim.meta.uid), text(&claim.meta.resource_version));
+    Some(Step::Delete { key: key(Kind::PersistentVolumeClaim, &claim.meta), uid, version })
+}
+
+/// The VM of the VMI, where it exists.
+fn vm_of<'a>(input: &VmiReconcile<'a>) -> Option<&'a api::vm::VirtualMachine> {
+    let namespace = input.vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let owner = owner::controller(&input.vmi.metadata)?;
+    input.world.vms.get(namespace, &owner.name).filter(|vm| vm::is_of(vm, input.vmi))
+}
+
+fn claim(input: &VmiReconcile<'_>, name: Option<&str>) -> Option<Key> {
+    let namespace = input.vmi.metadata.namespace.clone()?;
+    Some(Key::new(Kind::PersistentVolumeClaim, namespace, name?))
+}
+
+fn annotate(claim: &Key, annotations: Value) -> Step {
+    patch(claim, json!({"metadata": {"annotations": annotations}}))
+}
+
+/// Changes fields of a PVC that no other program writes.
+fn patch(claim: &Key, change: Value) -> Step {
+    Step::Patch { key: claim.clone(), version: String::new(), change, part: None }
+}
