@@ -58,7 +58,10 @@ fn the_node_of_the_source_and_that_of_the_target_write_different_fields() {
     };
     assert_eq!(variable("runs"), on("?nodeName"));
     let is_open = "!oldObject.?status.?migrationState.?completed.orValue(false)";
-    assert_eq!(variable("receives"), format!("{} && {is_open}", on("?migrationState.?targetNode").as_str().unwrap()));
+    assert_eq!(
+        variable("receives"),
+        format!("{} && {is_open}", on("?migrationState.?targetNode").as_str().unwrap())
+    );
     let vmis = expressions(&policy);
     for said in [
         format!("(key == 'migrationState' || variables.runs && key in {})", json!(HANDLER_STATUS_FIELDS)),
