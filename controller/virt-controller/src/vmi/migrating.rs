@@ -165,8 +165,6 @@ impl<'a> Migration<'a> {
             Some(_) => Course::Underway,
             // By the report of its node the source has ended, and not failed.
             None if self.state.end_timestamp.is_some() => Course::Undecided(None),
-            // Without an address of the target the source cannot have begun.
-            None if self.state.target_node_address.is_none() => Course::Underway,
             None => self.undecided(input),
         }
     }
