@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use storage::kernel_lists::shows_one_owner;
-use storage::protected::protected_reason;
+use storage::protected::refusal;
 use storage::publish::{ExistingFile, publish, sync_folder};
 use storage::{LastingFileId, flock_owner, locked_file_in_use, own_file};
 
@@ -127,8 +127,7 @@ impl RealFolder {
             return Err(Error::failed(what));
         }
         // What a guest wrote is neither removed nor gone on with.
-        if let Some(why) = protected_reason(&file).filter(|_| !created) {
-            let what = format!("{} {why}: rename it to keep it, or remove it", path.display());
+        if let Some(what) = refusal(&file, path.display()).filter(|_| !created) {
             return Err(Error::failed(what));
         }
         let file = self.holds(file);
@@ -184,11 +183,10 @@ impl Folder for RealFolder {
     }
 
     fn remove(&self, name: &OsStr) -> io::Result<bool> {
-        // A journal's name is no proof either.
+        // A disk of a VM may have the name of a journal.
         if let Ok(file) = self.openat(name, OFlags::RDONLY, Mode::empty())
-            && let Some(why) = protected_reason(&file)
+            && let Some(what) = refusal(&file, self.path(name).display())
         {
-            let what = format!("{} {why}: rename it to keep it, or remove it", self.path(name).display());
             return Err(io::Error::other(what));
         }
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {

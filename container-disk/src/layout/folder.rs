@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use storage::protected::protected_reason;
+use storage::protected::refusal;
 use storage::publish::{ExistingFile, publish, sync_folder};
 use storage::{locked_file_in_use, own_file};
 
@@ -192,8 +192,7 @@ impl Folder {
                 let what = format!("{} is in use: {how}; end that, or move the file", self.shown(name));
                 return Err(Error::failed(what));
             }
-            if !is_made && let Some(why) = protected_reason(&file) {
-                let what = format!("{} {why}: rename it to keep it, or remove it", self.shown(name));
+            if !is_made && let Some(what) = refusal(&file, self.shown(name)) {
                 return Err(Error::failed(what));
             }
             // Owner and mode of a file that was created here come from the file system and need no check.

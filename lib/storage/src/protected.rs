@@ -5,6 +5,7 @@
 //! before the process gives up the right to read the records ([`load`]).
 
 use crate::{FileId, LastingFileId};
+use std::fmt::Display;
 use std::fs::File;
 use std::sync::OnceLock;
 
@@ -41,9 +42,10 @@ fn files() -> Option<&'static ProtectedFiles> {
     Some(FILES.get_or_init(list))
 }
 
-/// The reason why the found file must be kept, as the end of a sentence. `None` for other files.
-pub fn protected_reason(file: &File) -> Option<String> {
-    reason(file, files()?)
+/// The message of a file that must be kept, which is shown by this name. `None` for other files.
+pub fn refusal(file: &File, shown: impl Display) -> Option<String> {
+    let why = reason(file, files()?)?;
+    Some(format!("{shown} {why}: rename it to keep it, or remove it"))
 }
 
 fn reason(file: &File, files: &ProtectedFiles) -> Option<String> {
