@@ -51,18 +51,20 @@ pub struct ClaimedDisk {
     overhead: f64,
     /// The disk must exist and is not changed.
     readonly: bool,
-    /// Bytes of a disk that a live migration is copied to: those of the source.
-    exact: Option<u64>,
-    /// The disk of a guest that migrates here, in the same claim: it is there, and its source uses it.
-    of_source: Option<DiskOfSource>,
+    origin: DiskOrigin,
     /// Settings for new files.
     files: Files,
 }
 
-/// Disk that the source of a live migration has.
+/// Origin of a disk's content.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct DiskOfSource {
-    bytes: Option<u64>,
+enum DiskOrigin {
+    /// The claim alone: a missing disk is made, and one of a claim that grew is made larger.
+    Claim,
+    /// A live migration copies it here. It has as many bytes as at the source.
+    Copy { bytes: u64 },
+    /// The guest migrates here, and has it at the source in the same claim. The number of its bytes, once the source has told it.
+    Source { bytes: Option<u64> },
 }
 
 impl ClaimedDisk {
@@ -81,21 +83,20 @@ impl ClaimedDisk {
             capacity: info.and_then(of),
             overhead: overhead.filter(|part| (0.0..1.0).contains(part)).unwrap_or(OVERHEAD),
             readonly,
-            exact: None,
-            of_source: None,
+            origin: DiskOrigin::Claim,
             files,
         }
     }
 
     /// The disk of the source of a live migration, which reaches the same file. Its size is known once the source has told it.
     pub fn of_source(mut self, bytes: Option<u64>) -> ClaimedDisk {
-        self.of_source = Some(DiskOfSource { bytes });
+        self.origin = DiskOrigin::Source { bytes };
         self
     }
 
-    /// A disk of the size that the source of a live migration has.
-    pub fn with_size(mut self, bytes: u64) -> ClaimedDisk {
-        self.exact = Some(bytes);
+    /// A disk that a live migration copies here, with as many bytes as at the source.
+    pub fn copied(mut self, bytes: u64) -> ClaimedDisk {
+        self.origin = DiskOrigin::Copy { bytes };
         self
     }
 
@@ -113,8 +114,8 @@ pub fn prepare(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Optio
         let what = format!("cannot use the disk of the claim {}", wish.claim);
         Error::new(e.kind(), what).because(e)
     };
-    if let Some(disk) = wish.of_source {
-        return same(folder, wish, disk).map(|held| (held, None));
+    if let DiskOrigin::Source { bytes } = wish.origin {
+        return same(folder, wish, bytes).map(|held| (held, None));
     }
     let held = match folder.held(DISK) {
         Err(e) if e.kind() == ErrorKind::NotFound && !wish.readonly => return make(folder, wish),
@@ -133,7 +134,7 @@ pub fn prepare(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Optio
             Error::io(format!("cannot make the launcher the owner of {}", shown.display()), e)
         })?;
     }
-    if let Some(size) = wish.exact {
+    if let DiskOrigin::Copy { bytes: size } = wish.origin {
         // Of an earlier attempt at this preparation. A guest that has arrived has this size, too.
         if found.len() < size {
             file.set_len(size)
@@ -147,7 +148,7 @@ pub fn prepare(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Optio
 
 /// The disk that the guest has at the source of its migration. Nothing is made, grown or given away: what is missing here is not
 /// on storage that both nodes have, whatever the access modes of the claim say.
-fn same(folder: &Folder, wish: &ClaimedDisk, disk: DiskOfSource) -> Result<PathHandle> {
+fn same(folder: &Folder, wish: &ClaimedDisk, at_source: Option<u64>) -> Result<PathHandle> {
     let other = |what: String| {
         Error::refused(format!(
             "{what}: the claim {} is not the same storage on this node and on the node of the guest, although its access modes say so",
@@ -161,7 +162,7 @@ fn same(folder: &Folder, wish: &ClaimedDisk, disk: DiskOfSource) -> Result<PathH
     let found = held.open(Access::Read)?.metadata();
     let found =
         found.map_err(|e| Error::io(format!("cannot read the size of the claim {}", wish.claim), e))?.len();
-    match disk.bytes {
+    match at_source {
         Some(bytes) if bytes != found => {
             Err(other(format!("disk.img has {found} bytes, and {bytes} at the source")))
         }
@@ -222,7 +223,7 @@ pub(super) fn claim_for_namespace(file: &File, shown: &Path, namespace: &str) ->
 }
 
 fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<String>)> {
-    if let Some(size) = wish.exact {
+    if let DiskOrigin::Copy { bytes: size } = wish.origin {
         // The size of the source is kept where a tolerated part of it has no room: the disk is sparse there, too.
         fitting(folder, &wish.claim, size, wish.files)?;
         return Ok((sized(folder, DISK, size, None)?, None));
