@@ -1,8 +1,8 @@
 //! A part that a migration needs is killed, in any phase: the VM runs at one place, with all that it wrote, and the migration ends
 //! with a reason.
 //!
-//! The parts and the moments come from a seed, which the story prints. `CORACLE_KILLS` is the number of rounds, `CORACLE_SEED` the
-//! seed.
+//! Each part in each phase is a round; their order and the moments come from a seed, which the story prints. `CORACLE_KILLS` is the
+//! number of rounds, `CORACLE_SEED` the seed.
 
 use super::migration::migration;
 use super::{NODES, running, takes_vmis};
@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use tests::cluster::{Cluster, Space, until};
+use tests::disk::Noise;
 use tests::serial::Serial;
 
 /// The guest counts on from what its disk has. Each number is on the disk before it is on the console; each boot has a name.
@@ -72,19 +73,28 @@ fn whatever_is_killed_while_a_vm_migrates_it_runs_at_one_place_with_all_that_it_
     let _policy = Removed(&space);
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let mut seed: u64 = number("CORACLE_SEED").unwrap_or(now);
+    let seed: u64 = number("CORACLE_SEED").unwrap_or(now);
     let rounds = number("CORACLE_KILLS").and_then(|count| usize::try_from(count).ok()).unwrap_or(ROUNDS);
     eprintln!("seed {seed}");
+    let mut noise = Noise::new(seed);
     let logs = Logs::of(&space);
     let mut scene = Scene::begin(&space);
-    for round in 0..rounds {
-        let part = PARTS[usize::try_from(next(&mut seed)).unwrap() % PARTS.len()];
-        let phase = PHASES[usize::try_from(next(&mut seed)).unwrap() % PHASES.len()];
-        let wait = Duration::from_millis(if phase == "Running" { next(&mut seed) % LATEST } else { 0 });
+    let kills = shuffled(&mut noise);
+    for (round, (part, phase)) in kills.into_iter().cycle().take(rounds).enumerate() {
+        let wait = Duration::from_millis(if phase == "Running" { noise.below(LATEST) } else { 0 });
         scene.round(&format!("round{round}"), part, phase, wait);
     }
     let text = scene.console.text();
     logs.check(&text);
+}
+
+/// Each part with each phase, in the order of the seed.
+fn shuffled(noise: &mut Noise) -> Vec<(Part, &'static str)> {
+    let mut kills: Vec<_> = PARTS.iter().flat_map(|part| PHASES.map(|phase| (*part, phase))).collect();
+    for place in (1..kills.len()).rev() {
+        kills.swap(place, noise.below(place as u64 + 1) as usize);
+    }
+    kills
 }
 
 /// A VM with a disk that both nodes can reach.
@@ -126,15 +136,6 @@ impl Drop for Removed<'_> {
     fn drop(&mut self) {
         self.0.cluster.run(&["delete", "migrationpolicy", &self.0.name]);
     }
-}
-
-/// The next number of a sequence (SplitMix64).
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *seed;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) >> 1
 }
 
 struct Scene<'a> {
