@@ -37,7 +37,8 @@ const COLLECTORS: [&str; 3] = [
     "system:serviceaccount:kube-system:pod-garbage-collector",
     "system:kube-controller-manager",
 ];
-/// Labels of launcher pods that nobody changes: those by which they are found, and the migration whose target a pod is.
+/// Labels of launcher pods that only virt-controller changes: those by which pods are found, and the UID of the migration of a
+/// target pod.
 const FENCED: [&str; 5] = [FOUND_BY[0], FOUND_BY[1], FOUND_BY[2], FOUND_BY[3], MIGRATION_JOB];
 /// Fields of a VMI's status that decide about its next run or its node.
 const DECISIVE: [&str; 5] = [

@@ -65,7 +65,7 @@ pub(super) fn update(world: &World, next: &mut Value, all: &[OutdatedVmi<'_>], n
     plan
 }
 
-/// As many migrations as may go on at once. The others come as those end.
+/// Migrations for the free places among the parallel ones. Later looks find places again.
 fn migrations(world: &World, migratable: &[OutdatedVmi<'_>], now: Timestamp) -> Plan {
     let most = world.config().migrations.parallel_migrations_per_cluster.unwrap_or_default();
     let unfinished =
@@ -87,7 +87,7 @@ fn migrations(world: &World, migratable: &[OutdatedVmi<'_>], now: Timestamp) -> 
     plan
 }
 
-/// In another order at each time, so that one whose turn fails does not keep the others from theirs.
+/// The VMIs in an order that differs from one time to the next: a VMI whose update fails does not hold up the others.
 fn shuffled<'a>(all: &[OutdatedVmi<'a>], now: Timestamp) -> Vec<OutdatedVmi<'a>> {
     let time = stamp(now);
     let mut all = all.to_vec();

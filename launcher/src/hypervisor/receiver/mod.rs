@@ -14,7 +14,7 @@
 //! The domain arrives paused. The source says on a second connection (`release`) that its own domain is gone; then the guest goes on.
 //!
 //! **The end of the source's connection is the end of the migration,** good or bad. A daemon that is killed earlier takes the
-//! result from the source, which then lets its own VM go on; the one here is paused, and nobody releases it. A QEMU that was still
+//! result from the source, which then lets its own VM go on; the domain here stays paused, without a release. A QEMU that was still
 //! receiving is ended by the daemon, or by the driver when it finds the unfinished migration in libvirt's records.
 //!
 //! A daemon that runs as root would use the folders of the system (`session`), so root cannot receive.
