@@ -22,11 +22,6 @@ const MEANT: &[(&str, &[&str], &str)] = &[
         &["image", "qcow2", "raw"],
         "image names the formats by which it opens, and each format is an image",
     ),
-    (
-        "virt-controller",
-        &["data_volume", "vm", "vmi"],
-        "a DataVolume asks who uses its PVC, a VM waits for its DataVolumes, and a VMI whose disks have moved notes that in the sum of its VM",
-    ),
 ];
 
 /// The modules that each module uses, with the line.

@@ -73,6 +73,7 @@ mod scale_in;
 mod sim;
 mod storage_profile;
 mod sum_rule;
+mod template;
 mod tsc;
 mod unanswered;
 mod vm;

@@ -1,7 +1,8 @@
 //! Live migrations: how many there are in each phase, which have ended and how, and the times of the last one of each VMI.
 
 use super::{OTHER, names, seconds, vmis};
-use api::migration::{Phase, VirtualMachineInstanceMigration};
+use crate::migration::phase as phase_of;
+use api::migration::Phase;
 use api::vmi::MigrationState;
 use cluster_client::metrics::Page;
 use cluster_model::metrics::cut;
@@ -76,10 +77,6 @@ fn result(state: &MigrationState) -> &'static str {
     }
 }
 
-fn phase_of(migration: &VirtualMachineInstanceMigration) -> Phase {
-    migration.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
-}
-
 /// Place in [`PHASES`]; `None` for a migration that has ended.
 fn gauge(phase: &Phase) -> Option<usize> {
     match phase {
@@ -109,6 +106,7 @@ mod tests {
     use super::*;
     use crate::measures::Times;
     use crate::sim::{Sim, vmi};
+    use api::migration::VirtualMachineInstanceMigration;
     use cluster_model::objects::Kind;
     use serde_json::{Value, json};
 

@@ -32,7 +32,7 @@ struct CopiedClaim<'a> {
 pub(super) enum TargetClaims {
     /// All exist. The VMI as the target has it.
     Ready(Box<VirtualMachineInstance>),
-    /// These do not exist yet: names, and the steps that create them.
+    /// PVCs that are missing: their names, and the steps that create them.
     Missing(Vec<(String, Step)>),
     Refused(String),
 }
@@ -104,7 +104,7 @@ pub(super) fn hand_over(
         }
         steps.extend(own(claim, claim_moves::lasting_owner(input.world, source).as_ref()));
         if source.moving_to() != Some(&target.name) {
-            steps.push(annotate(source, json!({MOVING_TO: target.name})));
+            steps.push(annotate(source, &json!({MOVING_TO: target.name})));
         }
         migrated.push(migrated_volume(input.world, volume, source, claim));
     }
@@ -162,10 +162,7 @@ fn find<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Result<Vec<Copied
 
 /// True if the VM of a VMI is of a pool.
 fn is_of_pool(world: &World, vmi: &VirtualMachineInstance) -> bool {
-    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
-    let of_vm = owner::controller(&vmi.metadata).filter(|owner| owner.kind == Kind::VirtualMachine.name());
-    let vm = of_vm.and_then(|owner| world.vms.get(namespace, &owner.name));
-    let of_pool = vm.and_then(|vm| owner::controller(&vm.metadata));
+    let of_pool = vmi::vm_of(world, vmi).and_then(|vm| owner::controller(&vm.metadata));
     of_pool.is_some_and(|owner| owner.kind == Kind::VirtualMachinePool.name())
 }
 
@@ -211,7 +208,7 @@ fn own(claim: &PersistentVolumeClaim, wanted: Option<&api::meta::OwnerReference>
     Some(patch(claim, json!({"metadata": {"ownerReferences": owners}})))
 }
 
-fn annotate(claim: &PersistentVolumeClaim, annotations: Value) -> Step {
+fn annotate(claim: &PersistentVolumeClaim, annotations: &Value) -> Step {
     patch(claim, json!({"metadata": {"annotations": annotations}}))
 }
 

@@ -13,7 +13,8 @@
 
 use super::template::{Sums, revisions};
 use super::{AT_ONCE, Pool, selection};
-use crate::vm::{is_of, revision};
+use crate::template;
+use crate::vm::is_of;
 use crate::vmi::phase;
 use api::pool::{REVISION, max_unavailable};
 use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
@@ -81,7 +82,7 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
         if phase(vmi).is_final() || !restarts(vm) {
             continue;
         }
-        if revision::is_outdated(vm, vmi) {
+        if template::is_outdated(vm, vmi) {
             if may(vmi) {
                 restart(vm, vmi, done.plan);
                 done.record_event(

@@ -1,6 +1,7 @@
 //! The DataVolumes of a VM: they are created from its templates, and the VM waits for them.
 
 use super::trouble::VmProblem;
+use crate::template::data_volume_name;
 use api::data_volume::{ConditionType, DataVolume, Phase};
 use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};
@@ -64,13 +65,8 @@ impl Disks {
 
     /// The DataVolume to create next.
     pub(super) fn next_missing(&self) -> Option<&str> {
-        names(self.missing.first()?)
+        data_volume_name(self.missing.first()?)
     }
-}
-
-/// The name of the DataVolume that a template makes.
-pub(crate) fn names(template: &DataVolumeTemplate) -> Option<&str> {
-    template.metadata.as_ref()?.name.as_deref()
 }
 
 /// True if the DataVolumes are created before the VM starts.
@@ -82,7 +78,7 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
     let mut disks = Disks::default();
     for template in &vm.spec.data_volume_templates {
-        let Some(name) = names(template) else { continue };
+        let Some(name) = data_volume_name(template) else { continue };
         match find_volume(world, vm, namespace, name) {
             ExistingVolume::Nothing => {}
             ExistingVolume::Usable => continue,
@@ -199,7 +195,7 @@ pub(super) fn make(
     }
     // Further DataVolumes follow at the next decision, because a plan occupies a slot until it is done.
     for template in disks.missing.iter().take(crate::replicas::AT_ONCE) {
-        let Some(name) = names(template) else { continue };
+        let Some(name) = data_volume_name(template) else { continue };
         let meta = template.metadata.clone().unwrap_or_default();
         let (mut labels, annotations) = of_disk(&meta, policy);
         labels.insert("kubevirt.io/created-by".to_owned(), vm.metadata.uid.clone().unwrap_or_default());

@@ -1,20 +1,12 @@
 //! Links of interfaces that go down or up while the guest runs: `state` of the VM's template reaches the VMI at once, and
 //! virt-handler the launcher. Nothing else of an interface does.
 
+use crate::template::is_live;
 use api::vm::VirtualMachine;
 use api::vmi::{InterfaceState, VirtualMachineInstance};
 use api::wire::Wire;
 use cluster_model::objects::Kind;
 use cluster_model::plan::Plan;
-
-/// A state that an interface can be given while its guest runs.
-pub(super) fn is_live(state: &InterfaceState) -> bool {
-    match state {
-        InterfaceState::Up | InterfaceState::Down => true,
-        // One that is to go, goes with the next start.
-        InterfaceState::Absent | InterfaceState::Other(_) => false,
-    }
-}
 
 /// Gives the interfaces of a VMI the states that its VM has.
 pub(super) fn sync_states(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {

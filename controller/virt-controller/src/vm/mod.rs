@@ -22,7 +22,7 @@ mod change;
 mod disks;
 mod failure;
 mod links;
-pub(crate) mod moved;
+mod moved;
 mod observed;
 mod printable;
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod trouble_tests;
 
 pub(crate) use observed::observed;
 
-use crate::vmi::TEMPLATE_SUM;
+use crate::template;
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
@@ -227,7 +227,7 @@ fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: 
     // Our programs find VMIs by these labels, and trust their values.
     meta.labels.retain(|key, _| !RESERVED.contains(&key.as_str()));
     meta.annotations.insert(revision::GENERATION.to_owned(), generation.to_string());
-    meta.annotations.insert(TEMPLATE_SUM.to_owned(), revision::of_template(vm));
+    meta.annotations.insert(template::SUM.to_owned(), template::sum(vm));
     meta.finalizers.push(OF_VM.to_owned());
     let mut object = vmi.write();
     object["metadata"]["ownerReferences"] = json!([owner::reference(Kind::VirtualMachine, &vm.metadata)]);

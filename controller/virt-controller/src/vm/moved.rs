@@ -7,7 +7,7 @@
 //! **Guarantees.** The names are written once, while the VMI has `status.migratedVolumes`. A tool that writes the old name back later is
 //! not fought: the VM says that its PVC has moved, and does not start on it ([`super::disks`]).
 
-use super::disks::names;
+use crate::template::replace_claims;
 use api::vm::VirtualMachine;
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
 use api::wire::Wire;
@@ -24,16 +24,6 @@ fn arrived(vmi: &VirtualMachineInstance) -> impl Iterator<Item = &MigratedVolume
 pub(super) fn take(next: &mut VirtualMachine, vmi: &VirtualMachineInstance) {
     let arrived: Vec<MigratedVolume> = arrived(vmi).cloned().collect();
     replace_claims(next, &arrived);
-}
-
-/// Gives the volumes of a VM their new PVCs. A DataVolume is not created again for an old one; one that exists stays.
-pub(crate) fn replace_claims(vm: &mut VirtualMachine, migrated: &[MigratedVolume]) {
-    let Some(template) = &mut vm.spec.template else { return };
-    for volume in migrated {
-        if volume.replace_claim(&mut template.spec.volumes) {
-            vm.spec.data_volume_templates.retain(|template| names(template) != volume.source());
-        }
-    }
 }
 
 /// Removes `status.migratedVolumes` of a VMI whose VM has the new names, or is being deleted. Returns true where it is removed.

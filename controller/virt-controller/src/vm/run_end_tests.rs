@@ -230,7 +230,7 @@ fn another_uuid_needs_a_restart_and_that_of_the_name_is_the_default() {
     let sum = |firmware: Value| {
         let mut object = vm("web", "Always");
         object["spec"]["template"]["spec"]["domain"]["firmware"] = firmware;
-        revision::of_template(&api::wire::read(object).unwrap())
+        crate::template::sum(&api::wire::read(object).unwrap())
     };
     let uuid = |uuid: &str| sum(json!({"uuid": uuid}));
     assert_eq!(sum(json!(null)), uuid(&api::uuid::of_vm("web")));

@@ -150,16 +150,6 @@ pub(super) fn annotate(vm: &VirtualMachine, vmi: &mut VirtualMachineInstance) {
     }
 }
 
-/// Parts of both that a restart would change, beside the template; empty if the VM names neither.
-pub(super) fn restart_key(vm: &VirtualMachine) -> String {
-    let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role));
-    let said = matchers.map(|matcher| {
-        let kind = matcher.matched().map_or(matcher.kind, |kind| kind.kind());
-        format!("{} {kind} {} {}", matcher.role.field(), matcher.name, matcher.revision_name)
-    });
-    said.collect::<Vec<_>>().join(",")
-}
-
 const fn not_found(role: Role) -> &'static str {
     match role {
         Role::Instancetype => "FailedFindInstancetype",

@@ -5,6 +5,7 @@ use super::printable::{PrintableInput, status};
 use super::strategy::Act;
 use super::trouble::VmProblem;
 use super::{change, revision};
+use crate::template;
 use api::vm::{Condition, ConditionType, PrintableStatus, RunStrategy, StateChange, VirtualMachine};
 use api::vmi::{self, VirtualMachineInstance};
 use cluster_model::conditions::{self, stamp};
@@ -35,7 +36,7 @@ pub(super) fn write(
     let seen = PrintableInput { vm, strategy, vmi, disks, starts, stops: act == Act::Stop };
     let word = status(&seen);
     let runs = vmi.filter(|vmi| !crate::vmi::phase(vmi).is_final());
-    let is_outdated = runs.is_some_and(|vmi| revision::is_outdated(vm, vmi));
+    let is_outdated = runs.is_some_and(|vmi| template::is_outdated(vm, vmi));
     let generation = vm.metadata.generation;
     let status = vm.status.get_or_insert_default();
     status.printable_status = Some(word);

@@ -3,12 +3,12 @@
 use super::moved_claims::migrated;
 use super::name_conflict::name_conflict;
 use super::outcome::{Change, Outcome};
-use super::{VmiReconcile, key_of};
+use super::{VmiReconcile, key_of, vm_of};
 use crate::pod;
 use api::launcher::{Ending, Life, MIGRATED, MIGRATION_UNKNOWN};
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::conditions::{KEPT, SYNC_FAILED, is_unsynchronized};
-use cluster_model::objects::{Attempt, Failure, Key, Kind, LauncherPods, Pod, World, is_revision, owner};
+use cluster_model::objects::{Attempt, Failure, Key, Kind, LauncherPods, Pod, is_revision, owner};
 use cluster_model::plan::Step;
 
 /// End of a guest that left its launcher, and whose migration has failed.
@@ -82,7 +82,7 @@ fn ended(input: &VmiReconcile<'_>, next_phase: &Phase) -> Outcome {
         let key = Key { kind: Kind::ControllerRevision, namespace, name };
         outcome = outcome.before_write(Step::Delete { key, uid: String::new(), version: String::new() });
     }
-    outcome.change(Change::Release { keeps_of_vm: is_looked_after(world, vmi) })
+    outcome.change(Change::Release { keeps_of_vm: vm_of(world, vmi).is_some() })
 }
 
 /// Deletes a pod, with an event where it was made for this VMI.
@@ -128,14 +128,6 @@ pub(super) fn forget_trouble(input: &VmiReconcile<'_>) -> Outcome {
 fn undeleted<'a>(input: &VmiReconcile<'a>) -> Option<&'a Failure> {
     let failed = input.world.failures.get(&key_of(input.vmi));
     failed.filter(|failed| failed.about == Attempt::Delete(Kind::Pod))
-}
-
-/// True where the VM of a VMI exists, and has to see the end of the VMI before it may go.
-fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
-    owner::controller(&vmi.metadata).filter(|owner| owner.kind == "VirtualMachine").is_some_and(|owner| {
-        let vm = world.vms.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);
-        vm.is_some_and(|vm| vm.metadata.uid.as_deref() == Some(owner.uid.as_str()))
-    })
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ enum Course {
 /// A wait for one of the nodes.
 struct NodeWait {
     until: Timestamp,
-    /// What is waited for, and for how long.
+    /// Event that is waited for, and the time limit.
     reason: String,
 }
 

@@ -77,10 +77,13 @@ pub(crate) use outdated::is_outdated;
 pub(crate) use volumes::claim_info;
 
 use api::machine::Machine;
+use api::vm::VirtualMachine;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::conditions;
 use cluster_model::config::Config;
-use cluster_model::objects::{FINALIZER, IndexKey, Key, Kind, LauncherPods, Pod, World, is_waiting, key};
+use cluster_model::objects::{
+    FINALIZER, IndexKey, Key, Kind, LauncherPods, Pod, World, is_waiting, key, owner,
+};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use outcome::{Change, Outcome};
@@ -89,8 +92,6 @@ use outcome::{Change, Outcome};
 pub(crate) const NODE: &str = "kubevirt.io/nodeName";
 /// Label of a VMI with the name of the node that it migrates to, by which that virt-handler finds it.
 pub(crate) const MIGRATION_TARGET: &str = "kubevirt.io/migrationTargetNodeName";
-/// Annotation of a VMI: a sum of the VM's template at the start. A generation also rises when only the run strategy changes.
-pub(crate) const TEMPLATE_SUM: &str = "kubevirt.io/vm-template-sum";
 /// The time that virt-handler has to report the end of a VMI whose pod is over.
 pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -123,6 +124,13 @@ pub(crate) fn may_get_pod(world: &World, vmi: &VirtualMachineInstance) -> bool {
     is_waiting(vmi)
         && world.busy.contains(&key_of(vmi))
         && matches!(needs::find(world, vmi), needs::DiskNeeds::There(_))
+}
+
+/// The VM of a VMI, where it exists.
+pub(crate) fn vm_of<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option<&'a VirtualMachine> {
+    let owner = owner::controller(&vmi.metadata).filter(|owner| owner.kind == Kind::VirtualMachine.name())?;
+    let vm = world.vms.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name)?;
+    (vm.metadata.uid.as_deref() == Some(owner.uid.as_str())).then_some(vm)
 }
 
 /// The pods that a VMI owns, of all its attempts.

@@ -13,14 +13,12 @@
 //! **Guarantees.** The annotation of an arrival is written before the VMI is, and nothing of a failure before the VMI has failed: a
 //! virt-controller that is killed between two writes finds what is left to do in the VMI.
 
-use super::VmiReconcile;
 use super::outcome::{Change, Outcome};
-use crate::vm;
+use super::{VmiReconcile, vm_of};
+use crate::template;
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
 use cluster_model::claim_moves::{MOVED_TO, MOVING_TO, RECOVERY};
-use cluster_model::objects::{
-    Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key, owner,
-};
+use cluster_model::objects::{Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key};
 use cluster_model::plan::Step;
 use serde_json::{Value, json};
 
@@ -45,7 +43,7 @@ pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
         // A PVC that is gone has nothing to protect.
         if world.pvcs.get(&source.namespace, &source.name).is_some() {
             outcome =
-                outcome.before_write(annotate(&source, json!({MOVING_TO: null, MOVED_TO: target.name})));
+                outcome.before_write(annotate(&source, &json!({MOVING_TO: null, MOVED_TO: target.name})));
         }
         outcome = keep(world, &target).into_iter().fold(outcome, Outcome::before_write);
         let message = format!(
@@ -58,12 +56,12 @@ pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
         return outcome;
     }
     // The VM gets the same names, which a restart would not change.
-    if let Some(vm) = vm_of(input)
-        && !vm::revision::is_outdated(vm, input.vmi)
+    if let Some(vm) = vm_of(input.world, input.vmi)
+        && !template::is_outdated(vm, input.vmi)
     {
         let mut next = vm.clone();
-        vm::moved::replace_claims(&mut next, migrated(input.vmi));
-        outcome = outcome.change(Change::TemplateSum(vm::revision::of_template(&next)));
+        template::replace_claims(&mut next, migrated(input.vmi));
+        outcome = outcome.change(Change::TemplateSum(template::sum(&next)));
     }
     outcome.change(Change::ReplaceClaims)
 }
@@ -103,7 +101,7 @@ pub(super) fn settle(input: &VmiReconcile<'_>, next: &VirtualMachineInstance) ->
     }
     if migrated(next).iter().any(|volume| volume.has_destination(&next.spec.volumes)) {
         // Its VM settles it (`vm::moved`).
-        return match vm_of(input) {
+        return match vm_of(input.world, input.vmi) {
             Some(_) => outcome,
             None => outcome.change(Change::NoMigratedVolumes),
         };
@@ -138,7 +136,7 @@ pub(crate) fn abandon(world: &World, target: &PersistentVolumeClaim) -> Vec<Step
 fn free(world: &World, source: &Key, target: &str) -> Option<Step> {
     let claim = world.pvcs.get(&source.namespace, &source.name)?;
     let is_its = [claim.moving_to(), claim.moved_to()].contains(&Some(target));
-    is_its.then(|| annotate(source, json!({MOVING_TO: null, MOVED_TO: null})))
+    is_its.then(|| annotate(source, &json!({MOVING_TO: null, MOVED_TO: null})))
 }
 
 /// Deletes a new PVC that is the same as at the decision: not one that the guest has arrived on meanwhile.
@@ -151,19 +149,12 @@ fn delete(claim: &PersistentVolumeClaim) -> Option<Step> {
     Some(Step::Delete { key: key(Kind::PersistentVolumeClaim, &claim.meta), uid, version })
 }
 
-/// The VM of the VMI, where it exists.
-fn vm_of<'a>(input: &VmiReconcile<'a>) -> Option<&'a api::vm::VirtualMachine> {
-    let namespace = input.vmi.metadata.namespace.as_deref().unwrap_or_default();
-    let owner = owner::controller(&input.vmi.metadata)?;
-    input.world.vms.get(namespace, &owner.name).filter(|vm| vm::is_of(vm, input.vmi))
-}
-
 fn claim(input: &VmiReconcile<'_>, name: Option<&str>) -> Option<Key> {
     let namespace = input.vmi.metadata.namespace.clone()?;
     Some(Key::new(Kind::PersistentVolumeClaim, namespace, name?))
 }
 
-fn annotate(claim: &Key, annotations: Value) -> Step {
+fn annotate(claim: &Key, annotations: &Value) -> Step {
     patch(claim, json!({"metadata": {"annotations": annotations}}))
 }
 

@@ -3,8 +3,9 @@
 //! Steps return an [`Outcome`] and write nothing. [`Outcome::apply`] makes the VMI as it should be, and [`Outcome::plan`] is the only
 //! place that makes a plan: steps before, the difference of the two VMIs in one request, steps and events after.
 
-use super::{MIGRATION_TARGET, NODE, TEMPLATE_SUM, VmiReconcile};
+use super::{MIGRATION_TARGET, NODE, VmiReconcile};
 use crate::outcome::{self, Difference};
+use crate::template;
 use api::quantity::Quantity;
 use api::vmi::{
     ConditionType, InterfaceStatus, MigrationState, Phase, PhaseTransition, Status, VirtualMachineInstance,
@@ -197,7 +198,7 @@ impl Change {
             Change::NoMigrationTarget => drop(meta.labels.remove(MIGRATION_TARGET)),
             Change::ReplaceClaims => next.replace_migrated_claims(),
             Change::NoMigratedVolumes => status.migrated_volumes.clear(),
-            Change::TemplateSum(sum) => drop(meta.annotations.insert(TEMPLATE_SUM.to_owned(), sum.clone())),
+            Change::TemplateSum(sum) => drop(meta.annotations.insert(template::SUM.to_owned(), sum.clone())),
         }
     }
 }

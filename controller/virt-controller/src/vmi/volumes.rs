@@ -53,7 +53,7 @@ fn overhead(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
     Some((f64::from(thousandths) / 1000.0).to_string())
 }
 
-/// What the status of a VMI has of a PVC.
+/// Facts about a PVC for the status of a VMI.
 pub(crate) fn claim_info(
     world: &World,
     name: &str,

@@ -1,7 +1,7 @@
 //! Sums of templates, as an upgrade or another program leaves them.
 
 use super::*;
-use crate::vmi::TEMPLATE_SUM;
+use crate::template::SUM;
 
 const OTHER: &str = "v9.0123456789abcdef.0123456789abcdef.0123456789abcdef";
 
@@ -52,14 +52,14 @@ fn a_vmi_with_a_sum_of_another_rule_is_not_restarted() {
     for sum in [json!("v9.0123456789abcdef"), Value::Null] {
         let (mut sim, key) = begin(1, "Always", json!({}));
         boot(&mut sim, 1);
-        let known = sim.get(&run_key(0))["metadata"]["annotations"][TEMPLATE_SUM].clone();
-        sim.change(&run_key(0), json!({"metadata": {"annotations": {TEMPLATE_SUM: sum}}}));
+        let known = sim.get(&run_key(0))["metadata"]["annotations"][SUM].clone();
+        sim.change(&run_key(0), json!({"metadata": {"annotations": {SUM: sum}}}));
         let plan = crate::decide(&sim.world, &key, sim.now);
         assert!(plan.is_empty(), "{plan:?}");
         sim.settle();
         assert_eq!(going(&sim), [], "{sum}");
         assert_eq!(sim.condition(&vm_key(0), "RestartRequired"), None, "{sum}");
-        assert_eq!(sim.get(&run_key(0))["metadata"]["annotations"][TEMPLATE_SUM], known, "{sum}");
+        assert_eq!(sim.get(&run_key(0))["metadata"]["annotations"][SUM], known, "{sum}");
         sim.change(&key, grown());
         sim.settle();
         assert_eq!(going(&sim), [run_key(0)], "{sum}");
