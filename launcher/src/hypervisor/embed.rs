@@ -96,10 +96,8 @@ pub fn ready(root: &Root) -> io::Result<()> {
         true => String::new(),
         false => format!("hugetlbfs_mount = [{}]\n", mounts.join(", ")),
     };
-    // A disk of a PVC that is not copied in a migration is at the same place at both ends.
-    let claims = root.folder().parent().map(|beside| beside.join(CLAIMS));
-    let shared = claims.into_iter().chain([root.folder().join(SHOWN)]).filter(|path| is_plain(path));
-    let shared: Vec<String> = shared.map(|path| format!("\"{}\"", path.display())).collect();
+    let shared: Vec<String> =
+        shared_folders(root)?.iter().map(|path| format!("\"{}\"", path.display())).collect();
     let shared = format!("shared_filesystems = [ {} ]\n", shared.join(", "));
     let text = format!(
         "# Written by virt-launcher. QEMU runs as whoever runs the launcher, and nothing is changed around it.\n\
@@ -122,6 +120,16 @@ pub fn ready(root: &Root) -> io::Result<()> {
         write_whole(&root.folder().join("home/config").join(name), text.as_bytes())?;
     }
     Ok(())
+}
+
+/// Folders of the disks that a migration does not copy: both ends have them. There are none without PVCs and hostDisks. libvirt
+/// passes over a folder that is missing when it starts, and all that stand behind it.
+fn shared_folders(root: &Root) -> io::Result<Vec<PathBuf>> {
+    let claims = root.folder().parent().map(|beside| beside.join(CLAIMS)).filter(|claims| claims.is_dir());
+    let Some(claims) = claims else { return Ok(Vec::new()) };
+    let shown = root.folder().join(SHOWN);
+    fs::create_dir_all(&shown)?;
+    Ok([claims, shown].into_iter().filter(|path| is_plain(path)).collect())
 }
 
 /// True for a path that can stand between the quotes of libvirt's settings.
@@ -355,8 +363,20 @@ mod tests {
         let passt = Path::new(&first).join("passt");
         assert_eq!(fs::read_link(passt).unwrap(), std::env::current_exe().unwrap());
         assert!(text.contains(&format!("user = \"+{}\"", rustix::process::geteuid().as_raw())), "{text}");
+        assert!(text.contains("shared_filesystems = [  ]\n"), "{text}");
+    }
+
+    /// libvirt ends its list at a folder that is missing.
+    #[test]
+    fn disks_of_pvcs_are_on_shared_file_systems_which_are_there() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Root::open(&place.path().join("a"), place.path()).unwrap();
+        fs::create_dir(place.path().join("vmi-disks")).unwrap();
+        ready(&root).unwrap();
+        let text = fs::read_to_string(root.folder().join("etc/qemu.conf")).unwrap();
         let beside = place.path().display();
         let shared = format!("shared_filesystems = [ \"{beside}/vmi-disks\", \"{beside}/a/shown\" ]");
         assert!(text.contains(&shared), "{text}");
+        assert!(root.folder().join("shown").is_dir());
     }
 }

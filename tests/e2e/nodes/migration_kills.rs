@@ -79,6 +79,7 @@ fn whatever_is_killed_while_a_vm_migrates_it_runs_at_one_place_with_all_that_it_
     let mut noise = Noise::new(seed);
     let logs = Logs::of(&space);
     let mut scene = Scene::begin(&space);
+    scene.hop("unharmed");
     let kills = shuffled(&mut noise);
     for (round, (part, phase)) in kills.into_iter().cycle().take(rounds).enumerate() {
         let wait = Duration::from_millis(if phase == "Running" { noise.below(LATEST) } else { 0 });
@@ -152,6 +153,14 @@ impl<'a> Scene<'a> {
         console.log_in().types(COUNTS).says(":3.");
         space.has("vmi/web", "LiveMigratable", "True");
         Scene { space, console, uid: space.get("vmi/web", ".metadata.uid"), shown: 3 }
+    }
+
+    /// A migration without a kill.
+    fn hop(&mut self, name: &str) {
+        self.space.apply(&migration(name));
+        let object = format!("vmim/{name}");
+        until(|| is_over(&self.space.look(&object, ".status.phase")), || format!("{name}: {}", self.state()));
+        assert_eq!(self.space.get(&object, ".status.phase"), "Succeeded", "{}", self.state());
     }
 
     fn round(&mut self, name: &str, part: Part, phase: &str, wait: Duration) {
@@ -269,8 +278,12 @@ fn mend(space: &Space, part: Part) {
 /// Drops, or passes again, what goes between the pods of the two nodes.
 fn cut(space: &Space, how: &str) {
     for (node, other) in [(1, "node2"), (2, "node1")] {
-        let pods = space.cluster.run(&["get", "node", other, "-o", "jsonpath={.spec.podCIDR}"]);
-        let pods = String::from_utf8_lossy(&pods.out).into_owned();
+        let of_other = format!("--field-selector=spec.nodeName={other}");
+        let handler = "kubevirt.io=virt-handler";
+        let address = "jsonpath={.items[0].status.podIP}";
+        let found =
+            space.cluster.run(&["-n", "kubevirt", "get", "pod", "-l", handler, &of_other, "-o", address]);
+        let pods = format!("{}/24", String::from_utf8_lossy(&found.out));
         let words = ["iptables", how, "FORWARD", "-s", &pods, "-j", "DROP"];
         space.cluster.on_node(node, &words).ok();
     }
