@@ -29,6 +29,8 @@ pub enum ErrorKind {
     TimedOut,
     /// The hypervisor is not reachable.
     Unavailable,
+    /// The domain has arrived from another launcher and was let go on, and is not there any more.
+    Ended,
     Failed,
 }
 

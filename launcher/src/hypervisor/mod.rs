@@ -133,8 +133,8 @@ pub trait Hypervisor: Send + Sync + 'static {
     }
 
     /// Receives a domain that another launcher migrates here, through `socket`, as this `domain`. `listens` is called when that launcher may
-    /// connect. Blocks until the domain is here; an error means that it is not. All other verbs fail before. False where the domain is here
-    /// and paused, since that launcher has not said that its own domain is gone.
+    /// connect. Blocks until the domain is here; an error means that it is not, [`ErrorKind::Ended`] that its guest has run here. All other
+    /// verbs fail before. False where the domain is here and paused, since that launcher has not said that its own domain is gone.
     fn receive(&self, name: &str, domain: &str, socket: &Path, listens: &mut dyn FnMut()) -> Result<bool> {
         let _ = (domain, socket, listens);
         Err(unsupported(name))

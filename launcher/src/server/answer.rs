@@ -267,7 +267,7 @@ fn theirs(e: &hypervisor::Error) -> HttpRefusal {
         ErrorKind::Invalid => StatusCode::BAD_REQUEST,
         ErrorKind::NoAgent | ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::TimedOut => StatusCode::GATEWAY_TIMEOUT,
-        ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Ended | ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
     };
     (
         status,

@@ -157,7 +157,7 @@ fn busy(name: &str, why: &str) -> crate::hypervisor::Error {
 
 /// True for a QEMU whose launcher was killed before its guest began. `last`: the state that this launcher published last.
 pub(super) fn is_unbegun(seen: &DomainState, last: Life) -> bool {
-    seen.condition == Condition::Paused(Pause::Asked) && last == Life::Preparing
+    matches!(seen.condition, Condition::Paused(Pause::Asked | Pause::Passing)) && last == Life::Preparing
 }
 
 /// Goes on with the start of a launcher that was killed, from the QEMU that it has started. `fault`: that start has failed.

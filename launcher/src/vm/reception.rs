@@ -2,11 +2,11 @@
 
 use super::blocking_work::{Arrival, Outcome, checksums, hooks_of};
 use super::handle::CurrentVm;
-use super::life::Standing;
+use super::life::{self, Before, Standing};
 use super::prepare::{PrepareMode, prepare};
 use crate::domain;
 use crate::error::Error;
-use crate::hypervisor::{ErrorKind, Event, Hypervisor, Tell};
+use crate::hypervisor::{End, ErrorKind, Event, Hypervisor, Tell};
 use crate::root::Root;
 use api::launcher::{NOT_RECEIVED, Release};
 use api::machine::IoThreads;
@@ -31,22 +31,40 @@ pub(super) fn receive(
             .map_err(|e| Error::refused("cannot draw the domain").because(e))?;
         wishes.domain(drawn)
     };
+    let mut is_released = false;
     let arrives = |domain: String| {
-        let is_released = hypervisor.receive(&known.name, &domain, socket, &mut || tell(Event::Receives))?;
+        is_released = hypervisor.receive(&known.name, &domain, socket, &mut || tell(Event::Receives))?;
         // The guest runs from here on, and each later event has to be heard.
         hypervisor.watch(&known.name, tell)?;
-        if is_released { released(hypervisor, known) } else { Ok(Arrival::Held(None)) }
+        match is_released {
+            true => released(hypervisor, known),
+            // Of an end before the watch no event comes.
+            false => hypervisor.state(&known.name).map(|_| Arrival::Held(None)),
+        }
     };
-    let arrived =
-        prepared().map_err(|e| e.chain()).and_then(|domain| arrives(domain).map_err(|e| e.to_string()));
-    Outcome::Received(arrived.map_err(|why| Standing::failed(NOT_RECEIVED, why)))
+    let arrived = match prepared() {
+        Err(e) => Err(Standing::failed(NOT_RECEIVED, e.chain())),
+        Ok(domain) => arrives(domain).map_err(|e| match is_released || e.kind() == ErrorKind::Ended {
+            true => lost(&e),
+            false => Standing::failed(NOT_RECEIVED, e.to_string()),
+        }),
+    };
+    Outcome::Received(arrived)
 }
 
 /// Lets a VM go on that has arrived.
 pub(super) fn release(hypervisor: &dyn Hypervisor, known: &CurrentVm, release: Release) -> Outcome {
     let resumed = if release.runs { hypervisor.resume(&known.name) } else { Ok(()) };
-    let arrived = resumed.and_then(|()| released(hypervisor, known));
-    Outcome::Received(Ok(arrived.unwrap_or_else(|e| Arrival::Held(Some(e.to_string())))))
+    Outcome::Received(match resumed.and_then(|()| released(hypervisor, known)) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Err(lost(&e)),
+        Err(e) => Ok(Arrival::Held(Some(e.to_string()))),
+        Ok(arrival) => Ok(arrival),
+    })
+}
+
+/// A VM that was released and is not there. Its disks are those of the guest now.
+fn lost(why: &crate::hypervisor::Error) -> Standing {
+    Standing { message: why.to_string(), ..life::ended(End::Unknown, &Before::default()) }
 }
 
 /// Ends a VM that was not released.

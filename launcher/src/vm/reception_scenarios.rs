@@ -107,6 +107,25 @@ fn a_vm_that_cannot_go_on_is_held_and_released_again() {
 }
 
 #[test]
+fn a_vm_that_is_held_and_not_there_is_waited_for_by_nobody() {
+    play(async {
+        let scene = holding().await;
+        scene.fake.fail_next("resume", ErrorKind::NotFound, "no domain");
+        assert_eq!(scene.ask(Request::Release(Release { runs: true })).await, Answer::Queued);
+        let state = scene.until(is_over).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("Lost")));
+    });
+    play(async {
+        let scene = receiving().await;
+        scene.fake.fail_next("state", ErrorKind::NotFound, "no domain");
+        scene.fake.withhold_release();
+        scene.fake.release("receive");
+        let state = scene.until(is_over).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("NotReceived")));
+    });
+}
+
+#[test]
 fn a_launcher_that_was_killed_while_it_held_its_vm_holds_it_again() {
     play(async {
         let Scene { fake, handle, folder } = holding().await;
@@ -155,6 +174,22 @@ fn a_vm_that_ends_before_it_is_released_is_not_here() {
         assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("NotReceived")));
         assert!(state.message.unwrap().contains("its QEMU ended before"));
     });
+}
+
+/// Its new disks have what it wrote since: nobody may take them for unused.
+#[test]
+fn a_vm_that_was_released_and_is_lost_has_been_received() {
+    for (verb, kind) in [("receive", ErrorKind::Ended), ("watch", ErrorKind::Failed)] {
+        play(async move {
+            let scene = receiving().await;
+            scene.fake.fail_next(verb, kind, "it is gone");
+            scene.fake.release("receive");
+            let state = scene.until(is_over).await;
+            assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some("Lost")), "{verb}");
+            assert!(state.message.unwrap().contains("it is gone"));
+            assert_eq!(reason(scene.ask(Request::Start).await), DenialReason::Moved);
+        });
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@
 
 pub mod hook;
 mod release;
+mod rpc_filter;
 mod session;
 
 pub use release::ReleaseListener;
@@ -172,16 +173,15 @@ impl Receiver {
         drop(listener);
         // One source has one connection; the next client is refused.
         drop(fs::remove_file(socket));
-        let (mut source, _) = accepted?;
-        let mut daemon =
-            self.connect().await.map_err(|e| Error::io("the libvirt daemon does not answer", e))?;
+        let (source, _) = accepted?;
+        let daemon = self.connect().await.map_err(|e| Error::io("the libvirt daemon does not answer", e))?;
         let copied = tokio::select! {
-            copied = tokio::io::copy_bidirectional(&mut source, &mut daemon) => copied,
+            copied = rpc_filter::connect(source, daemon) => copied,
             // The guest goes on at the source, which has not released it.
             () = give_up => return Err(given_up()),
         };
         if let Err(e) = copied {
-            tracing::info!("the connection of the migration's source broke: {e}");
+            tracing::warn!("the connection of the migration's source ended: {e}");
         }
         match self.status() {
             Some(ended) => Err(ended),

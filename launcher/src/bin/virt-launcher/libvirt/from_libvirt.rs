@@ -38,9 +38,8 @@ fn pause(reason: u32) -> Pause {
         sys::VIR_DOMAIN_PAUSED_IOERROR => Pause::IoError,
         sys::VIR_DOMAIN_PAUSED_WATCHDOG => Pause::Watchdog,
         sys::VIR_DOMAIN_PAUSED_CRASHED => Pause::Panicked,
-        sys::VIR_DOMAIN_PAUSED_UNKNOWN | sys::VIR_DOMAIN_PAUSED_USER | sys::VIR_DOMAIN_PAUSED_STARTING_UP => {
-            Pause::Asked
-        }
+        sys::VIR_DOMAIN_PAUSED_UNKNOWN | sys::VIR_DOMAIN_PAUSED_USER => Pause::Asked,
+        // A domain that is starting, too: one that migrates here has no guest yet.
         _ => Pause::Passing,
     }
 }

@@ -26,7 +26,7 @@ use launcher::hypervisor::{
 };
 use launcher::root::Root;
 use launcher_client::process::Process;
-use reception::Reception;
+use reception::{Reception, Word};
 use rustix::fs::{Mode, OFlags};
 use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -387,11 +387,15 @@ impl Hypervisor for Libvirt {
         };
         let received = reception.receive(name, domain, socket, listens);
         match (received, self.find_received(name, reception)) {
-            (Ok(is_released), Ok(condition)) => Ok(is_released || condition == Condition::Running),
+            (Ok(word), Ok(condition)) => {
+                Ok(word == Word::Released { resumed: true } || condition == Condition::Running)
+            }
             // Whether its source has let it go is not known.
             (Err(_), Ok(condition)) => Ok(condition == Condition::Running),
             (Err(e), _) => Err(Error::new(ErrorKind::Failed, doing, e.chain())),
-            (Ok(_), Err(e)) => Err(e),
+            (Ok(Word::None), Err(e)) => Err(e),
+            // The guest has run here.
+            (Ok(Word::Released { .. }), Err(e)) => Err(Error::new(ErrorKind::Ended, doing, e.to_string())),
         }
     }
 

@@ -22,6 +22,15 @@ const RELEASE: Duration = Duration::from_secs(3);
 /// Interval of looking at the domain.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Word of a source about a domain that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    /// None: the source may still have the domain.
+    None,
+    /// The source has none any more. `resumed`: libvirt has let the guest go on; else it may have.
+    Released { resumed: bool },
+}
+
 /// Reception of a VM into the folder of a launcher.
 pub(super) struct Reception {
     root: Root,
@@ -43,14 +52,14 @@ impl Reception {
     }
 
     /// Receives the domain, as this one. The source's libvirt connects to `socket` once `listens` was called. An error means that the domain is
-    /// not here. False if it is, and its source has not released it.
+    /// not here.
     pub(super) fn receive(
         &self,
         name: &str,
         domain: &str,
         socket: &Path,
         listens: &mut dyn FnMut(),
-    ) -> Result<bool> {
+    ) -> Result<Word> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Error::io("cannot begin to receive", e))?;
         runtime.block_on(self.receive_from(name, domain, socket, listens))
@@ -62,7 +71,7 @@ impl Reception {
         domain: &str,
         socket: &Path,
         listens: &mut dyn FnMut(),
-    ) -> Result<bool> {
+    ) -> Result<Word> {
         let mut receiver = Receiver::start(&self.root, domain).await?;
         let failed = |e: launcher::hypervisor::Error| {
             Error::new(ErrorKind::Failed, "the libvirt daemon does not answer").because(e)
@@ -75,13 +84,13 @@ impl Reception {
         let give_up = async move { drop(gives_up.wait_for(|gives_up| *gives_up).await) };
         let source = receiver.serve(socket, listens, give_up).await?;
         if arrived(&libvirt, name).await? == Condition::Running {
-            return Ok(true);
+            return Ok(Word::Released { resumed: true });
         }
-        let Some(release) = source.message(RELEASE).await else { return Ok(false) };
+        let Some(release) = source.message(RELEASE).await else { return Ok(Word::None) };
         // The daemon is here already, and the driver would take half a second to be opened. What fails is tried again by the driver.
         let resumed = if release.runs { libvirt.resume(name) } else { Ok(()) };
         let _ = resumed.as_ref().inspect_err(|e| tracing::warn!("{e}"));
-        Ok(resumed.is_ok())
+        Ok(Word::Released { resumed: resumed.is_ok() })
     }
 }
 
