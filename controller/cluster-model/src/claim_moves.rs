@@ -24,6 +24,8 @@ pub const MOVING_TO: &str = "coracle.io/moving-to";
 pub const MOVED_TO: &str = "coracle.io/moved-to";
 /// Annotation of a PVC with the name of the PVC that its disk was copied from.
 pub const MOVED_FROM: &str = "coracle.io/moved-from";
+/// Annotation of a VMI with the reason why a live migration cannot copy one of its PVCs.
+pub const NOT_COPIED: &str = "coracle.io/not-copied";
 /// Reason of a VMI or a VM whose PVC has moved.
 pub const RECOVERY: &str = "ManualRecoveryRequired";
 

@@ -13,20 +13,13 @@
 use super::MigrationReconcile;
 use super::obstacle::Obstacle;
 use super::outcome::Outcome;
-use crate::vmi::{self, claim_info};
-use api::machine::{Volume, is_of_one_node};
+use crate::vmi::{self, CopiedClaim, claim_info};
 use api::migration::Phase;
 use api::vmi::{ClaimInfo, MigratedVolume, VirtualMachineInstance};
 use cluster_model::claim_moves::{self, MOVING_TO};
-use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, World, claims_of, key, owner};
+use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, World, key, owner};
 use cluster_model::plan::Step;
 use serde_json::{Value, json};
-
-/// A disk that is copied, and its PVC.
-struct CopiedClaim<'a> {
-    volume: String,
-    source: &'a PersistentVolumeClaim,
-}
 
 /// PVCs of the target pod.
 pub(super) enum TargetClaims {
@@ -40,9 +33,9 @@ pub(super) enum TargetClaims {
 /// The PVCs of the target pod of a migration.
 pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> TargetClaims {
     let (mut migrated, mut missing) = (Vec::new(), Vec::new());
-    let found = match find(input.world, vmi) {
+    let found = match vmi::copied_claims(input.world, vmi) {
         Ok(found) => found,
-        Err(message) => return TargetClaims::Refused(message),
+        Err(message) => return TargetClaims::Refused(refusal(&message)),
     };
     for CopiedClaim { volume, source } in found {
         let Some(target) = claim_moves::target(&input.migration.metadata, source) else { continue };
@@ -77,8 +70,9 @@ pub(super) fn hand_over(
     vmi: &VirtualMachineInstance,
 ) -> Result<(Vec<Step>, Vec<MigratedVolume>), Obstacle> {
     let (mut steps, mut migrated) = (Vec::new(), Vec::new());
-    for CopiedClaim { volume, source } in find(input.world, vmi).map_err(Obstacle::Refused)? {
-        let name = source.meta.name.as_deref().unwrap_or_default();
+    let found =
+        vmi::copied_claims(input.world, vmi).map_err(|message| Obstacle::Refused(refusal(&message)))?;
+    for CopiedClaim { volume, source } in found {
         let Some(target) = claim_moves::target(&input.migration.metadata, source) else { continue };
         let Some(claim) = input.world.pvcs.get(&target.namespace, &target.name) else {
             let message =
@@ -92,14 +86,6 @@ pub(super) fn hand_over(
             return Err(Obstacle::Waits(format!(
                 "PVC {} for the disk {volume} has no volume yet",
                 target.name
-            )));
-        }
-        let status = vmi.status.as_ref();
-        let known = status.and_then(|status| status.volume_status.iter().find(|known| known.name == volume));
-        if known.is_none_or(|known| known.size.is_none()) {
-            return Err(Obstacle::Waits(format!(
-                "virt-handler has not reported the size of the disk {volume} on PVC {name}: if its launcher is older than live \
-                 migration with ReadWriteOnce, restart the VM once"
             )));
         }
         steps.extend(own(claim, claim_moves::lasting_owner(input.world, source).as_ref()));
@@ -127,43 +113,9 @@ pub(super) fn was_handed_over(input: &MigrationReconcile<'_>) -> bool {
     steps.any(|step| step.phase == Some(Phase::PreparingTarget))
 }
 
-/// The disks of a VMI that are copied into new PVCs, or the reason why one cannot be.
-fn find<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Result<Vec<CopiedClaim<'a>>, String> {
-    // Faults of the spec are told where the pod is created.
-    let Some((_, machine)) = vmi::checked(world, vmi, world.config()) else { return Ok(Vec::new()) };
-    let used = claims_of(vmi);
-    let mut found = Vec::new();
-    for disk in &machine.disks {
-        let (Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name }) =
-            &disk.volume
-        else {
-            continue;
-        };
-        let source = world.pvcs.get(&machine.namespace, name);
-        let Some(source) = source.filter(|source| is_of_one_node(&source.spec.access_modes)) else {
-            continue;
-        };
-        if !disk.has_movable_claim() || used.iter().filter(|one| *one == name).count() > 1 {
-            return Err(format!(
-                "Cannot migrate VMI: PVC {name} is not shared (ReadWriteMany), and only disks that are a PVC of their own, and that the \
-                 guest may write to, are copied"
-            ));
-        }
-        found.push(CopiedClaim { volume: disk.name.clone(), source });
-    }
-    match found.first() {
-        Some(first) if is_of_pool(world, vmi) => Err(format!(
-            "Cannot migrate VMI: its VM is of a VirtualMachinePool, whose template would write the name of PVC {} back into the VM",
-            first.source.meta.name.as_deref().unwrap_or_default()
-        )),
-        _ => Ok(found),
-    }
-}
-
-/// True if the VM of a VMI is of a pool.
-fn is_of_pool(world: &World, vmi: &VirtualMachineInstance) -> bool {
-    let of_pool = vmi::vm_of(world, vmi).and_then(|vm| owner::controller(&vm.metadata));
-    of_pool.is_some_and(|owner| owner.kind == Kind::VirtualMachinePool.name())
+/// The failure of a migration whose VMI has a disk that cannot be copied.
+fn refusal(message: &str) -> String {
+    format!("Cannot migrate VMI: {message}")
 }
 
 /// The reason why a PVC with the name of a new one is not used.

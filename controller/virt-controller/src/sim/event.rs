@@ -161,6 +161,7 @@ fn migration_end() -> impl Strategy<Value = MigrationEnd> {
         6 => (0..6_u8).prop_map(MigrationEnd::Arrives),
         2 => Just(MigrationEnd::ArrivesUnheard),
         2 => Just(MigrationEnd::Fails),
+        2 => any::<bool>().prop_map(|is_heard| MigrationEnd::HeldAndStays { is_heard }),
         1 => Just(MigrationEnd::TargetEnds),
         1 => Just(MigrationEnd::TargetHangs),
         1 => Just(MigrationEnd::TargetGivesUp),

@@ -22,6 +22,9 @@ pub(crate) enum MigrationEnd {
     Fails,
     /// The guest arrives, and the virt-handler of the source never says so.
     ArrivesUnheard,
+    /// The answer of the target is lost: it holds the guest, and the guest goes on at the source. The virt-handler of the source says so,
+    /// or says nothing while its launcher ends.
+    HeldAndStays { is_heard: bool },
     /// The launcher of the target ends.
     TargetEnds,
     /// The virt-handler of the target does nothing.
@@ -36,6 +39,8 @@ enum Report {
     SourceEnded,
     TargetReady,
     LauncherEnds,
+    /// The virt-handler of the source says that the guest has stayed.
+    SourceStays,
 }
 
 /// The launchers and virt-handlers that take part in migrations.
@@ -53,6 +58,8 @@ pub(super) struct Migrations {
     hung: BTreeSet<String>,
     /// Target launchers that received nothing.
     empty: BTreeSet<String>,
+    /// Target launchers that hold a guest which goes on at its source.
+    held: BTreeSet<String>,
     /// Reports to come, by the uid of the migration.
     reports: BTreeMap<String, VecDeque<Report>>,
 }
@@ -118,6 +125,7 @@ impl OtherPrograms {
         let has_ended = state["completed"] == true;
         let pod = |end: &str| Key::new(Kind::Pod, &vmi.namespace, state[end].as_str().unwrap_or_default());
         let (source, target) = (pod("sourcePod"), pod("targetPod"));
+        self.check_held(sim, &object, &target);
         let id = state["migrationUid"].as_str().unwrap_or_default().to_owned();
         if let Some(report) = self.migrations.reports.get(&id).and_then(|reports| reports.front().copied()) {
             return self.report(sim, vmi, (&id, report), (&source, &target));
@@ -181,9 +189,33 @@ impl OtherPrograms {
                     let order = vec![Report::TargetReady, Report::LauncherEnds];
                     self.leave(sim, &id, from_uid, (&target, order));
                 }
+                Some(MigrationEnd::HeldAndStays { is_heard }) => {
+                    fail(known, "the answer was lost");
+                    write(sim, vmi, json!({"targetNodeDomainDetected": true}));
+                    self.migrations.held.insert(uid(sim.get(&target)));
+                    self.migrations.mute.insert(from_uid);
+                    let report = if is_heard { Report::SourceStays } else { Report::LauncherEnds };
+                    self.migrations.reports.insert(id, VecDeque::from([report]));
+                }
                 None => {}
             },
             Some(_) => {}
+        }
+    }
+
+    /// A guest that is held is released by its virt-handler once the VMI is on that node, and then the source's has not ended elsewhere.
+    fn check_held(&mut self, sim: &Sim, vmi: &Value, target: &Key) {
+        let Some(pod) = sim.objects.get(target).filter(|pod| self.migrations.held.contains(&uid(pod))) else {
+            return;
+        };
+        let (status, uid) = (&vmi["status"], uid(pod));
+        assert_ne!(
+            status["nodeName"], status["migrationState"]["targetNode"],
+            "a guest that has stayed was released: {target}"
+        );
+        if is_going(pod) && !is_over(pod) {
+            self.migrations.held.remove(&uid);
+            self.receives_nothing(sim, target);
         }
     }
 
@@ -209,8 +241,8 @@ impl OtherPrograms {
         let source = sim.objects.get(source).map(uid).unwrap_or_default();
         match report {
             // The virt-handlers report it later.
-            Report::SourceEnded | Report::TargetReady if self.silent => return,
-            Report::SourceEnded => drop(self.migrations.mute.remove(&source)),
+            Report::SourceEnded | Report::SourceStays | Report::TargetReady if self.silent => return,
+            Report::SourceEnded | Report::SourceStays => drop(self.migrations.mute.remove(&source)),
             Report::TargetReady if life == Some(Life::Running) && !has_ended => {
                 let now = stamp(sim.now);
                 write(

@@ -9,7 +9,7 @@ use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
 use cluster_model::claim_moves::{RECOVERY, moved_message};
 use cluster_model::metadata::{OmittedKeys, left_out_of_disk, of_disk};
-use cluster_model::objects::{Attempt, Failure, Key, Kind, World, claim_of, claims_of, owner};
+use cluster_model::objects::{Attempt, Failure, IndexKey, Key, Kind, World, claim_of, claims_of, owner};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::json;
@@ -87,6 +87,11 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
                 continue;
             }
         }
+        if let Some(message) = copied_from(world, vm, name) {
+            disks.moved = true;
+            disks.deny(name, RECOVERY, message);
+            continue;
+        }
         // The DataVolume would be created with virt-controller's rights, which cover all namespaces. The
         // webhook refuses this earlier, if it is installed. Clones are reviewed: virt-api checks the rights
         // of the VM's service account, and without its token nothing is cloned.
@@ -124,6 +129,25 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
         }
     }
     disks
+}
+
+/// The message about a DataVolume whose disk lies on another PVC of the VM since a live migration: a new one would be empty, or as it was
+/// imported.
+fn copied_from(world: &World, vm: &VirtualMachine, name: &str) -> Option<String> {
+    let (namespace, uid) = (vm.metadata.namespace.as_deref()?, vm.metadata.uid.clone()?);
+    let mut volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
+    if !volumes.any(|volume| claim_of(volume) == Some(name)) {
+        return None;
+    }
+    let owned = world.indexed_by(&IndexKey::Owner(uid)).filter(|key| key.kind == Kind::PersistentVolumeClaim);
+    let mut claims = owned.filter_map(|key| world.pvcs.get(&key.namespace, &key.name));
+    let copy = claims.find(|claim| claim.moved_from() == Some(name) && claim.moved_by().is_none())?;
+    let new = copy.meta.name.as_deref().unwrap_or_default();
+    Some(format!(
+        "a live migration has copied the disk of DataVolume {namespace}/{name} into PVC {new}, and the guest has run on that one \
+         since: set the claimName of the volume to {new}, and remove the dataVolumeTemplate; or, to begin with a new disk, delete \
+         PVC {new}"
+    ))
 }
 
 /// Object with the name of a DataVolume that a VM would create.

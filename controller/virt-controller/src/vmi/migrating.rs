@@ -4,13 +4,14 @@
 //! | source | target | result |
 //! |---|---|---|
 //! | reported a failure | any | failed: a target that reports the guest does not count |
-//! | reported its end, or its pod is over or gone | reported the guest | arrived: `status.nodeName` is the target's node |
+//! | reported its end, or its pod is over or gone | reported the guest, which runs | arrived: `status.nodeName` is the target's node |
+//! | reported its end, or its launcher left that the guest has gone, or may have | reported the guest, which is held | arrived |
 //! | its pod runs, and has disks that are copied | its pod is over or gone behind the begin | aborted: the source reports whether the guest has left it |
 //! | any | its pod is over or gone | failed: `Target pod is down`, with the message that its launcher left |
 //! | its pod runs | its node gave the migration up before the source came | failed: the target's reason |
 //! | its pod runs | its node has not opened its ports in time ([`PREPARES`]) | failed: what was waited for |
 //! | its pod runs, has not begun in time ([`BEGINS`]) | its ports are open | aborted, with that reason: the source may have begun, and has the last word |
-//! | its pod is over or gone, its guest has not ended in it | its pod runs | undecided: the target is waited for; [`PATIENCE`] where the source does not know that the guest left |
+//! | its pod is over or gone, its guest has not ended in it | its pod runs | undecided: the target is waited for; where the source does not know that the guest left, for [`PATIENCE`] or [`SOON`]: then its pod is deleted, and what its launcher leaves decides |
 //! | its pod runs | its pod is being deleted, without the guest | aborted, with that reason |
 //! | its pod runs | its pod runs | goes on; aborted where the VirtualMachineInstanceMigration is being deleted, has failed or is gone |
 //!
@@ -19,12 +20,12 @@
 //! **Guarantees.** The migration ends in the status before, or with, the VMI. The end of a source pod is never the end of a VMI
 //! whose guest may have left it.
 
-use super::end::ended_as;
+use super::end::{delete_pod, ended_as};
 use super::handed_over::{handed_over, unpaused};
 use super::outcome::{Change, Outcome};
 use super::scheduling::{assign, pod_is_gone};
 use super::{VmiReconcile, moved_claims, pod_state};
-use api::launcher::{MIGRATED, MIGRATION_UNKNOWN, NOT_RECEIVED};
+use api::launcher::{Ending, MIGRATED, MIGRATION_UNKNOWN, NOT_RECEIVED};
 use api::migration::{Phase as MigrationPhase, VirtualMachineInstanceMigration};
 use api::vmi::{ConditionType, MigrationState, VirtualMachineInstance};
 use cluster_model::conditions::{self, SOURCE_DOWN, is_unsynchronized, stamp};
@@ -35,6 +36,9 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Time for the target to report the guest of a source that ended in the middle of its migration.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(300);
+/// … where the target holds the guest, or the source has not reported its begin: virt-handler of the source may still report how it
+/// ended there.
+const SOON: SignedDuration = super::PATIENCE;
 /// Time for virt-handler of the target to open its ports, from the hand-over on. Upstream has no limit.
 const PREPARES: SignedDuration = SignedDuration::from_secs(300);
 /// Time for the source to begin, once the ports are open. The target has the shorter [`SOURCE_CONNECTS`], and knows more.
@@ -43,7 +47,7 @@ const BEGINS: SignedDuration = SignedDuration::from_secs(SOURCE_CONNECTS.as_secs
 pub(crate) const TARGET_POD_DOWN: &str = "Target pod is down";
 /// … of one whose target pod is being deleted: the beginning.
 const TARGET_POD_GOING: &str = "The target pod is being deleted";
-/// … of one whose source pod ended, and whose target did not report the guest.
+/// … of one whose source pod ended, and whose target has not got the guest.
 const SOURCE_POD_DOWN: &str = "Source pod is down";
 /// … of one whose target gave it up: the beginning.
 const TARGET_GAVE_UP: &str = "The target gave up: ";
@@ -65,8 +69,10 @@ enum Course {
     Failed(String),
     /// The target has ended, for this reason, and the source has not reported whether the guest left it.
     TargetLost(String),
-    /// The source has ended, and the target has not reported the guest yet. It has until this time.
+    /// The source has ended, and the target has not reported that the guest runs. It has until this time.
     Undecided(Option<Timestamp>),
+    /// Its time is over.
+    GivenUp,
     Underway,
 }
 
@@ -100,6 +106,7 @@ pub(super) fn migrating(input: &VmiReconcile<'_>) -> Option<Outcome> {
         Course::Failed(reason) => migration.fail(input, &reason),
         Course::TargetLost(reason) => handed_over(input).and(migration.abort_because(&reason)),
         Course::Undecided(until) => migration.wait_for_target(input, until),
+        Course::GivenUp => migration.give_up(input),
         Course::Underway => migration.go_on(input),
     })
 }
@@ -135,10 +142,10 @@ impl<'a> Migration<'a> {
             return Course::Failed(state.failure_reason.clone().unwrap_or_default());
         }
         let is_ready = state.target_node_domain_ready_timestamp.is_some();
-        if is_ready && (state.end_timestamp.is_some() || is_source_down) {
+        if is_ready && is_source_down || self.has_guest() && state.end_timestamp.is_some() {
             return Course::Arrived;
         }
-        let gave_up = state.target_failure_reason.as_ref().filter(|_| !is_source_down && !is_ready);
+        let gave_up = state.target_failure_reason.as_ref().filter(|_| !is_source_down && !self.has_guest());
         if let Some(reason) = gave_up {
             return Course::Failed(format!("{TARGET_GAVE_UP}{reason}"));
         }
@@ -146,7 +153,11 @@ impl<'a> Migration<'a> {
             let message = self.target.and_then(Pod::ending).and_then(|ending| ending.message);
             let message = message.filter(|message| !message.is_empty());
             let message = message.map_or_else(String::new, |message| format!(": {message}"));
-            let reason = format!("{TARGET_POD_DOWN}{message}");
+            let source = self.ending_of_source(input);
+            let is_of_source =
+                is_source_down && source.is_none_or(|ending| ending.reason.as_deref() != Some(MIGRATED));
+            let begin = if is_of_source { SOURCE_POD_DOWN } else { TARGET_POD_DOWN };
+            let reason = format!("{begin}{message}");
             let may_have_left = state.target_node_address.is_some() && state.end_timestamp.is_none();
             let copies = !moved_claims::migrated(input.vmi).is_empty();
             return match copies && may_have_left && !is_source_down {
@@ -157,8 +168,8 @@ impl<'a> Migration<'a> {
         if !is_source_down {
             return Course::Underway;
         }
-        let ending = input.pod.and_then(Pod::ending).or_else(|| input.world.ending(input.vmi).cloned());
-        match ending.map(|ending| ending.reason) {
+        match self.ending_of_source(input).map(|ending| ending.reason) {
+            Some(Some(reason)) if has_left(&reason) && self.has_guest() => Course::Arrived,
             Some(Some(reason)) if reason == MIGRATED => Course::Undecided(None),
             Some(Some(reason)) if reason == MIGRATION_UNKNOWN => self.undecided(input),
             // The guest ended in the source.
@@ -174,10 +185,23 @@ impl<'a> Migration<'a> {
         let reported = conditions::find(input.conditions(), &ConditionType::Synchronized);
         let reported = reported.filter(|said| said.reason.as_deref() == Some(SOURCE_DOWN));
         let since = reported.and_then(|said| said.last_transition_time.as_deref()?.parse().ok());
-        match since.unwrap_or(input.now).checked_add(PATIENCE) {
+        let is_soon = self.has_guest() || self.state.start_timestamp.is_none();
+        let patience = if is_soon { SOON } else { PATIENCE };
+        match since.unwrap_or(input.now).checked_add(patience) {
             Ok(until) if until > input.now => Course::Undecided(Some(until)),
-            _ => Course::Failed(SOURCE_POD_DOWN.to_owned()),
+            _ => Course::GivenUp,
         }
+    }
+
+    /// Ending that the source's launcher left.
+    fn ending_of_source(&self, input: &VmiReconcile<'_>) -> Option<Ending> {
+        input.pod.and_then(Pod::ending).or_else(|| input.world.ending(input.vmi).cloned())
+    }
+
+    /// True if the target has reported the guest, which may be held there.
+    fn has_guest(&self) -> bool {
+        let state = self.state;
+        state.target_node_domain_ready_timestamp.is_some() || state.target_node_domain_detected == Some(true)
     }
 
     /// The guest runs at the target.
@@ -246,14 +270,10 @@ impl<'a> Migration<'a> {
     /// The PVCs of a migration that has failed, where virt-controller has decided that.
     fn claims_after_failure(&self, input: &VmiReconcile<'_>) -> Outcome {
         let is_source_down = input.pod.is_none_or(pod_state::is_over);
-        let source = input.pod.and_then(Pod::ending).or_else(|| input.world.ending(input.vmi).cloned());
-        let source = source.map(|ending| ending.reason.unwrap_or_default());
-        let has_left = match &source {
-            Some(reason) => reason == MIGRATED || reason == MIGRATION_UNKNOWN,
-            None => is_source_down,
-        };
+        let source = self.ending_of_source(input).map(|ending| ending.reason.unwrap_or_default());
+        let may_have_left = source.as_deref().map_or(is_source_down, has_left);
         // By the source's own report the guest has stayed.
-        if self.state.failed == Some(true) || !has_left && self.state.end_timestamp.is_none() {
+        if self.state.failed == Some(true) || !may_have_left && self.state.end_timestamp.is_none() {
             return Outcome::default();
         }
         match self.target.and_then(Pod::ending).map(|ending| ending.reason) {
@@ -268,7 +288,7 @@ impl<'a> Migration<'a> {
     /// The node that is waited for before the guest is copied. The times are those of the VirtualMachineInstanceMigration.
     fn awaited(&self, input: &VmiReconcile<'_>) -> Option<NodeWait> {
         let state = self.state;
-        if state.start_timestamp.is_some() || state.target_node_domain_ready_timestamp.is_some() {
+        if state.start_timestamp.is_some() || self.has_guest() {
             return None;
         }
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -305,7 +325,9 @@ impl<'a> Migration<'a> {
     fn fail(&self, input: &VmiReconcile<'_>, reason: &str) -> Outcome {
         let uid = self.state.migration_uid.as_deref().unwrap_or_default();
         let outcome = match (self.target, &self.state.target_pod, &input.own_pods) {
-            (None, Some(name), Some(own)) if reason.starts_with(TARGET_POD_DOWN) => {
+            (None, Some(name), Some(own))
+                if [SOURCE_POD_DOWN, TARGET_POD_DOWN].iter().any(|begin| reason.starts_with(begin)) =>
+            {
                 let namespace = input.vmi.metadata.namespace.clone().unwrap_or_default();
                 let key = Key::new(Kind::Pod, namespace, name);
                 Outcome::default().before_write(Step::RequireAbsent { key, of: Some(own.clone()) })
@@ -362,6 +384,15 @@ impl<'a> Migration<'a> {
         until.into_iter().fold(outcome, Outcome::retry_at)
     }
 
+    /// Deletes the target pod: a guest that is held there has never run, and one that was released is shut down in order.
+    fn give_up(&self, input: &VmiReconcile<'_>) -> Outcome {
+        let outcome = self.wait_for_target(input, None);
+        match self.target.filter(|pod| !pod.is_going()) {
+            Some(target) => outcome.and(delete_pod(input, target)),
+            None => outcome,
+        }
+    }
+
     /// Asks the source to abort a migration that is not wanted any more.
     fn abort(&self, input: &VmiReconcile<'_>) -> Outcome {
         if self.state.abort_requested == Some(true) || !(input.is_deleted() || self.is_unwanted(input)) {
@@ -387,6 +418,11 @@ impl<'a> Migration<'a> {
         };
         object.is_none_or(|object| object.metadata.deletion_timestamp.is_some() || has_failed(object))
     }
+}
+
+/// True for the reason of a launcher whose guest has gone to the target, or may have.
+fn has_left(reason: &str) -> bool {
+    reason == MIGRATED || reason == MIGRATION_UNKNOWN
 }
 
 /// The state of a migration that has failed.

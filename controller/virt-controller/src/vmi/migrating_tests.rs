@@ -129,18 +129,22 @@ fn a_pod_that_is_not_known_yet_is_asked_for_at_the_api_server() {
 #[test]
 fn a_vmi_whose_source_is_down_waits_for_its_target_as_long_as_the_guest_may_be_there() {
     use api::launcher::Life;
-    // What the source left, whether its node reported the end, and for how long the target is waited for.
-    for (ending, is_reported, patience) in [
-        (Some((MIGRATED, Life::Succeeded)), false, None),
-        (Some((MIGRATED, Life::Succeeded)), true, None),
-        (Some((MIGRATION_UNKNOWN, Life::Failed)), false, Some(300)),
-        (Some((MIGRATION_UNKNOWN, Life::Failed)), true, Some(300)),
-        (None, false, Some(300)),
-        (None, true, None),
+    // What the source left, whether its node reported the begin and the end, and for how long the target is waited for.
+    for (ending, has_begun, is_reported, patience) in [
+        (Some((MIGRATED, Life::Succeeded)), true, false, None),
+        (Some((MIGRATED, Life::Succeeded)), true, true, None),
+        (Some((MIGRATION_UNKNOWN, Life::Failed)), true, false, Some(300)),
+        (Some((MIGRATION_UNKNOWN, Life::Failed)), true, true, Some(300)),
+        (None, true, false, Some(300)),
+        (None, false, false, Some(60)),
+        (None, true, true, None),
     ] {
         for is_gone in [false, true] {
             let (mut sim, vmi, source, target) = migrating();
             sim.advance(30);
+            if has_begun {
+                report(&mut sim, &vmi, &json!({"startTimestamp": TIME}));
+            }
             if is_reported {
                 report(&mut sim, &vmi, &json!({"endTimestamp": TIME}));
             }
@@ -154,7 +158,7 @@ fn a_vmi_whose_source_is_down_waits_for_its_target_as_long_as_the_guest_may_be_t
                 sim.vanish(&source);
             }
             sim.settle();
-            let told = format!("{ending:?} {is_reported} {is_gone}");
+            let told = format!("{ending:?} {has_begun} {is_reported} {is_gone}");
             assert_eq!(seen(&sim, &vmi), ("Running".to_owned(), "node1".to_owned(), Value::Null), "{told}");
             let (status, reason, message) = sim.condition(&vmi, "Synchronized").unwrap();
             assert_eq!((status.as_str(), reason.as_str()), ("False", "MigrationSourceDown"));
@@ -175,17 +179,70 @@ fn a_vmi_whose_source_is_down_waits_for_its_target_as_long_as_the_guest_may_be_t
             // It is not.
             std::mem::swap(&mut sim.world, &mut late.0);
             std::mem::swap(&mut sim.objects, &mut late.1);
-            match patience {
-                Some(_) => sim.advance(1),
-                None => ends(&mut sim, &target, Some(NOT_RECEIVED), Life::Failed),
+            if patience.is_some() {
+                sim.advance(1);
+                sim.settle();
+                assert_eq!(seen(&sim, &vmi).2, Value::Null, "its pod has the last word: {told}");
+                assert!(crate::sim::is_going(sim.get(&target)), "{told}");
             }
+            ends(&mut sim, &target, Some(NOT_RECEIVED), Life::Failed);
             sim.settle();
             sim.advance(60);
             sim.settle();
             let (phase, node, end) = seen(&sim, &vmi);
             assert_eq!((phase.as_str(), node.as_str()), ("Failed", "node1"), "{told}");
-            assert_eq!(end, if patience.is_some() { SOURCE_POD_DOWN } else { TARGET_POD_DOWN }, "{told}");
+            let left = ending.is_some_and(|(reason, _)| reason == MIGRATED);
+            assert_eq!(end, if left { TARGET_POD_DOWN } else { SOURCE_POD_DOWN }, "{told}");
         }
+    }
+}
+
+/// The answer of the target was lost: it holds a guest, which may go on at the source.
+#[test]
+fn a_guest_that_is_held_arrives_when_its_source_has_none_and_else_is_dropped() {
+    use api::launcher::Life;
+    let held = json!({"targetNodeDomainDetected": true});
+    let arrived = ("Running".to_owned(), "node2".to_owned(), json!("arrived"));
+    let underway = ("Running".to_owned(), "node1".to_owned(), Value::Null);
+    // What the source left, and what comes of it: at once, and once the target pod has ended.
+    for (ending, is_reported, is_arrived) in [
+        (Some((MIGRATED, Life::Succeeded)), false, true),
+        (Some((MIGRATION_UNKNOWN, Life::Failed)), false, true),
+        (None, true, true),
+        (Some(("Shutdown", Life::Succeeded)), false, false),
+        (None, false, false),
+    ] {
+        let (mut sim, vmi, source, target) = migrating();
+        report(&mut sim, &vmi, &held);
+        sim.settle();
+        assert_eq!(seen(&sim, &vmi), underway);
+        if is_reported {
+            report(&mut sim, &vmi, &json!({"endTimestamp": TIME}));
+            sim.settle();
+            assert_eq!(seen(&sim, &vmi), arrived);
+            continue;
+        }
+        let life = ending.map_or(Life::Failed, |(_, life)| life);
+        ends(&mut sim, &source, ending.map(|(reason, _)| reason), life);
+        sim.settle();
+        if is_arrived {
+            assert_eq!(seen(&sim, &vmi), arrived, "{ending:?}");
+            continue;
+        }
+        assert_eq!(seen(&sim, &vmi), underway, "{ending:?}");
+        sim.advance(60);
+        sim.settle();
+        if ending.is_none() {
+            assert_eq!(seen(&sim, &vmi), underway, "the target pod has the last word");
+            assert!(crate::sim::is_going(sim.get(&target)));
+            ends(&mut sim, &target, Some(NOT_RECEIVED), Life::Failed);
+            sim.settle();
+            sim.advance(60);
+            sim.settle();
+        }
+        let (phase, node, _) = seen(&sim, &vmi);
+        let expected = if ending.is_some() { "Succeeded" } else { "Failed" };
+        assert_eq!((phase.as_str(), node.as_str()), (expected, "node1"), "{ending:?}");
     }
 }
 

@@ -41,6 +41,7 @@
 //! the VMI stays, and says what it waits for, so that no second VMI writes to its disk.
 
 mod claimed;
+mod copied_claims;
 mod disk_conflict;
 mod end;
 #[cfg(test)]
@@ -72,6 +73,7 @@ mod waiting;
 #[cfg(test)]
 mod waiting_tests;
 
+pub(crate) use copied_claims::{CopiedClaim, copied_claims};
 pub(crate) use moved_claims::abandon;
 pub(crate) use outdated::is_outdated;
 pub(crate) use volumes::claim_info;
@@ -182,7 +184,7 @@ fn reconcile(input: &VmiReconcile<'_>) -> Outcome {
     let outcome = outcome.and(ready::ready_condition(pod, &next_phase)).and(eviction::eviction(input));
     let outcome = match input.phase.is_final() {
         true => outcome,
-        false => outcome.and(volumes::volumes(input)),
+        false => outcome.and(volumes::volumes(input)).and(copied_claims::refusal(input)),
     };
     let next = outcome.apply(input);
     let outcome = outcome.and(moved_claims::settle(input, &next));

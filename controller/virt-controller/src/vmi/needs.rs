@@ -41,6 +41,16 @@ pub(super) fn has_data_volumes(vmi: &VirtualMachineInstance) -> bool {
     vmi.spec.volumes.iter().any(|volume| volume.data_volume.is_some())
 }
 
+/// True if a live migration of another VMI copies a disk into the PVC.
+fn is_copied_for_other(world: &World, vmi: &VirtualMachineInstance, claim: &PersistentVolumeClaim) -> bool {
+    let meta = &vmi.metadata;
+    let [namespace, name] = [&meta.namespace, &meta.name].map(|text| text.as_deref().unwrap_or_default());
+    let own = world.vmis.get(namespace, name).filter(|own| own.metadata.uid == meta.uid);
+    // The target pod of a migration has the new PVCs, and its VMI the old ones.
+    let is_own = |from: &str| own.is_some_and(|own| claims_of(own).iter().any(|used| used == from));
+    claim.moved_by().is_some() && !claim.moved_from().is_some_and(is_own)
+}
+
 pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
     let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
     let mut claims = BTreeMap::new();
@@ -48,6 +58,13 @@ pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
     for name in &claims_of(vmi) {
         if let Some(message) = world.pvcs.get(namespace, name).and_then(moved_message) {
             return DiskNeeds::Moved { message };
+        }
+        let copied = world.pvcs.get(namespace, name).filter(|claim| is_copied_for_other(world, vmi, claim));
+        if copied.is_some() {
+            filling.get_or_insert_with(|| {
+                format!("PVC {namespace}/{name} is being filled by the live migration of another VMI")
+            });
+            continue;
         }
         // A PVC may be a DataVolume's even where the VMI names only the PVC.
         if let Some(data) = world.data_volumes.get(namespace, name) {

@@ -12,6 +12,7 @@ use api::vmi::{
     VolumeStatus,
 };
 use api::wire::Wire;
+use cluster_model::claim_moves::NOT_COPIED;
 use cluster_model::conditions::{self, stamp};
 use cluster_model::launcher::USER;
 use cluster_model::objects::{FINALIZER, Kind, LauncherPods, OF_VM, OUTDATED};
@@ -57,6 +58,8 @@ pub(super) enum Change {
     /// The volumes that migrate have their new PVCs.
     ReplaceClaims,
     NoMigratedVolumes,
+    /// The reason why a PVC cannot be copied.
+    NotCopied(Option<String>),
     /// Sum of the template of the VM.
     TemplateSum(String),
 }
@@ -198,6 +201,8 @@ impl Change {
             Change::NoMigrationTarget => drop(meta.labels.remove(MIGRATION_TARGET)),
             Change::ReplaceClaims => next.replace_migrated_claims(),
             Change::NoMigratedVolumes => status.migrated_volumes.clear(),
+            Change::NotCopied(Some(why)) => drop(meta.annotations.insert(NOT_COPIED.to_owned(), why.clone())),
+            Change::NotCopied(None) => drop(meta.annotations.remove(NOT_COPIED)),
             Change::TemplateSum(sum) => drop(meta.annotations.insert(template::SUM.to_owned(), sum.clone())),
         }
     }

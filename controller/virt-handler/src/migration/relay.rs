@@ -37,7 +37,14 @@ pub(super) async fn relay(
         let (sent, received) = (own.sent(), own.received());
         format!("the stream of {} after {sent} bytes sent and {received} bytes received", channel.content())
     };
-    let cut = |e| Error::io(format!("the connection to the other node broke off: {}", after()), e);
+    let cut = |e: io::Error| {
+        let broke = format!("the connection to the other node broke off: {}", after());
+        match e.kind() {
+            // Without the end of TLS. The library's text is about its use.
+            io::ErrorKind::UnexpectedEof => Error::failed(format!("{broke}: that node has closed it")),
+            _ => Error::io(broke, e),
+        }
+    };
     let tcp = node.get_ref().0.as_fd().try_clone_to_owned().map_err(cut)?;
     let mut pod = CountedPodStream { stream: pod, own: &own, all: session.bytes() };
     tokio::select! {

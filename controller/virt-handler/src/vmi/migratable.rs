@@ -4,7 +4,7 @@
 //! |---|---|
 //! | PVC that several nodes can write to, shared hostDisk | stays at its place |
 //! | overlay of a containerDisk or an ephemeral PVC, emptyDisk, seed | copied |
-//! | PVC that one node can write to, as a disk of its own | copied into a new PVC, which virt-controller creates |
+//! | PVC that one node can write to, as a disk of its own | copied into a new PVC, which virt-controller creates, unless it says in an annotation why not |
 //! | other PVC, other hostDisk, PVC of EFI variables and the TPM | none: `DisksNotLiveMigratable` |
 //! | device of the node, dedicated CPU, virtiofs, bridge on the pod network | none, each with its reason |
 //!
@@ -13,6 +13,7 @@
 use api::machine::network::Network;
 use api::machine::{Binding, Disk, Machine, Target, Volume, is_of_one_node};
 use api::vmi::{ClaimInfo, MigrationMethod, VirtualMachineInstance};
+use cluster_model::claim_moves::NOT_COPIED;
 
 /// Annotation of a VMI whose guest may migrate although it has the pod's address, which changes.
 const ALLOWS_BRIDGE: &str = "kubevirt.io/allow-pod-bridge-network-live-migration";
@@ -123,7 +124,14 @@ fn disk(vmi: &VirtualMachineInstance, machine: &Machine) -> Option<String> {
         let message = "cannot migrate VMI whose EFI variables or TPM are kept in a PVC of their own";
         machine.keeps_state().then(|| message.to_owned())
     };
-    machine.disks.iter().find_map(|disk| volume(vmi, disk)).or_else(of_state)
+    let has_copied = || {
+        machine.disks.iter().any(|disk| claim_info(vmi, disk).is_some_and(|info| is_copied_claim(disk, info)))
+    };
+    let not_copied = || {
+        let why = vmi.metadata.annotations.get(NOT_COPIED).filter(|_| has_copied())?;
+        Some(format!("cannot migrate VMI: {why}"))
+    };
+    machine.disks.iter().find_map(|disk| volume(vmi, disk)).or_else(not_copied).or_else(of_state)
 }
 
 fn volume(vmi: &VirtualMachineInstance, disk: &Disk) -> Option<String> {
@@ -203,6 +211,14 @@ mod tests {
             assert_eq!(reason(|o| on_claim(o, &json!([mode]))), None, "it is copied into a new PVC");
         }
         assert_eq!(reason(|o| on_claim(o, &json!(["ReadOnlyMany"]))), disks);
+        // virt-controller knows why it cannot be copied.
+        for (mode, expected) in [("ReadWriteOnce", disks), ("ReadWriteMany", None)] {
+            let noted = |o: &mut Value| {
+                on_claim(o, &json!([mode]));
+                o["metadata"]["annotations"] = json!({NOT_COPIED: "its VM is of a pool"});
+            };
+            assert_eq!(reason(noted), expected, "{mode}");
+        }
         for disk in [
             json!({"disk": {}, "shareable": true}),
             json!({"disk": {"readonly": true, "bus": "virtio"}}),

@@ -258,6 +258,17 @@ fn the_vm_gets_the_new_name_without_a_restart_and_a_tool_that_writes_the_old_one
     sim.settle();
     assert!(!sim.objects.contains_key(&vmi), "it is not started on the old disk");
     rests(&mut sim);
+    // Nor on a new one in its place.
+    for kind in [Kind::DataVolume, Kind::PersistentVolumeClaim] {
+        let data = Key { kind, ..old.clone() };
+        sim.delete(&data);
+        sim.vanish(&data);
+    }
+    sim.settle();
+    assert!(!sim.objects.contains_key(&vmi) && !sim.objects.contains_key(&old), "{:?}", sim.objects.keys());
+    let (_, _, message) = sim.condition(&vm, RECOVERY).unwrap();
+    assert!(message.contains("DataVolume n/data") && message.contains(&new.name), "{message}");
+    rests(&mut sim);
     let volumes = json!([{"name": "root", "persistentVolumeClaim": {"claimName": new.name}}]);
     sim.change(&vm, json!({"spec": {"template": {"spec": {"volumes": volumes}}}}));
     sim.settle();
@@ -449,6 +460,7 @@ fn a_new_pvc_that_is_refused_or_is_anothers_is_reported() {
     let old = disk(&mut sim, "disk", &json!([]));
     let vmi = sim.put(Kind::VirtualMachineInstance, on_disk(vmi("web"), "disk"));
     sim.boot(&vmi);
+    sized(&mut sim, &vmi);
     let object = json!({"metadata": {"namespace": "n", "name": "move", "finalizers": ["kubevirt.io/migrationJobFinalize"]},
         "spec": {"vmiName": "web"}});
     let key = sim.put(Kind::VirtualMachineInstanceMigration, object);
@@ -477,6 +489,17 @@ fn a_new_pvc_that_is_refused_or_is_anothers_is_reported() {
 }
 
 #[test]
+fn a_pvc_that_a_migration_fills_takes_no_other_guest() {
+    let (mut sim, _, key, old) = on_one_node();
+    let new = bind_and_hand_over(&mut sim, &key, &old);
+    let other = sim.put(Kind::VirtualMachineInstance, on_disk(vmi("other"), &new.name));
+    sim.settle();
+    assert_eq!(sim.pod_of(&other), None);
+    let (_, _, message) = sim.condition(&other, "Synchronized").or(sim.condition(&other, "Ready")).unwrap();
+    assert!(message.contains("live migration of another VMI"), "{message}");
+}
+
+#[test]
 fn disks_that_cannot_be_copied_refuse_the_migration() {
     for (change, expected) in [
         (json!({"shareable": true}), "only disks that are a PVC of their own"),
@@ -492,10 +515,28 @@ fn disks_that_cannot_be_copied_refuse_the_migration() {
         sim.settle();
         assert!(sim.pod_of(&vmi).is_some(), "{}", sim.get(&vmi));
         sim.boot(&vmi);
+        // virt-handler repeats it in the condition LiveMigratable.
+        let why = |sim: &Sim| {
+            let noted = &sim.get(&vmi)["metadata"]["annotations"][cluster_model::claim_moves::NOT_COPIED];
+            noted.as_str().unwrap_or_default().to_owned()
+        };
+        assert!(why(&sim).contains(expected), "{}", why(&sim));
         let key = migration(&mut sim, "move", &vmi, &json!({}));
         assert_eq!(sim.phase(&key), "Failed", "{change}");
         assert!(told(&sim, "FailedMigration")[0].contains(expected), "{:?}", sim.told);
     }
+    let mut sim = Sim::new();
+    disk(&mut sim, "disk", &json!([]));
+    let vmi = sim.put(Kind::VirtualMachineInstance, on_disk(vmi("web"), "disk"));
+    sim.boot(&vmi);
+    let notes = |sim: &Sim| sim.get(&vmi)["metadata"]["annotations"].clone();
+    assert!(
+        notes(&sim).to_string().contains("has not reported the size of the disk root"),
+        "{}",
+        notes(&sim)
+    );
+    sized(&mut sim, &vmi);
+    assert!(!notes(&sim).to_string().contains("the size"), "{}", notes(&sim));
     let (mut sim, _, vmi, _) = of_vm(|sim, vm| {
         let pool = sim.put(
             Kind::VirtualMachinePool,

@@ -254,9 +254,12 @@ pub(crate) fn target_state(
     let runs = |launcher: &launcher::State| {
         matches!(launcher.life, launcher::Life::Running | launcher::Life::Paused)
     };
-    if launcher.is_some_and(runs) {
+    if let Some(launcher) = launcher.filter(|launcher| runs(launcher)) {
         new.target_node_domain_detected = Some(true);
-        new.target_node_domain_ready_timestamp.get_or_insert_with(|| now.to_owned());
+        // Of a guest that is held the source may have one that runs.
+        if !is_held(launcher) {
+            new.target_node_domain_ready_timestamp.get_or_insert_with(|| now.to_owned());
+        }
     }
     // A launcher that waits for its source has no guest, and without ports none comes to it.
     let waits = launcher.is_some_and(|launcher| launcher.receives);

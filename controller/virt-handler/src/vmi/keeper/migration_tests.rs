@@ -191,6 +191,13 @@ fn a_target_opens_when_its_launcher_receives_and_again_for_another_source() {
         assert_eq!(told.target_node_domain_detected, Some(true));
         assert_eq!(told.target_node_domain_ready_timestamp.as_deref(), Some(NOW));
     }
+    let mut held = launcher(Life::Paused);
+    held.reason = Some(launcher::AWAITS_RELEASE.to_owned());
+    let told = target_state(&status(announced()), Some(&held), None, None, NOW).unwrap();
+    assert_eq!(
+        (told.target_node_domain_detected, told.target_node_domain_ready_timestamp),
+        (Some(true), None)
+    );
 }
 
 #[test]

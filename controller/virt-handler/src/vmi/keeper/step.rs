@@ -4,7 +4,7 @@ use super::action::KeeperAction;
 use super::event::KeeperEvent;
 use super::facts::Facts;
 use super::migration::{
-    MigrationEnd, Next, Role, Stage, next_of_arrival, next_of_source, next_of_target, open_migration,
+    MigrationEnd, Next, Role, Stage, is_held, next_of_arrival, next_of_source, next_of_target, open_migration,
 };
 use super::state::{Contact, Router, ShutdownRequest, State};
 use crate::migration::Findings;
@@ -231,7 +231,11 @@ fn next<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Option<Kee
     if facts.is_final() {
         return None;
     }
+    // The launcher takes nothing else before a guest that is held goes on.
+    let is_held = matches!(state, State::Running { session, .. } if is_held(&session.launcher));
+    let arrival = || is_held.then(|| migration(state, facts, moment)).flatten();
     let act = connection(state, facts, moment)
+        .or_else(arrival)
         .or_else(|| decision(state, facts, moment))
         .or_else(|| migration(state, facts, moment));
     if facts.role == Role::Target {

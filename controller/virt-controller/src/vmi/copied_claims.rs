@@ -1,0 +1,78 @@
+//! PVCs of a VMI that no other node can use at the same time: a live migration copies their disks (`migration::copied_claims`).
+//!
+//! The reason why one cannot be copied is written into an annotation of the VMI, from which virt-handler takes it into the condition
+//! `LiveMigratable`: so drains, workload updates and users hear it before a migration is created.
+
+use super::outcome::{Change, Outcome};
+use super::{VmiReconcile, checked, phase, vm_of};
+use api::machine::{Volume, is_of_one_node};
+use api::vmi::{Phase, VirtualMachineInstance};
+use cluster_model::objects::{Kind, PersistentVolumeClaim, World, claims_of, owner};
+
+/// A disk that is copied, and its PVC.
+pub(crate) struct CopiedClaim<'a> {
+    pub(crate) volume: String,
+    pub(crate) source: &'a PersistentVolumeClaim,
+}
+
+/// The disks of a VMI that are copied into new PVCs, or the reason why one cannot be.
+pub(crate) fn copied_claims<'a>(
+    world: &'a World,
+    vmi: &VirtualMachineInstance,
+) -> Result<Vec<CopiedClaim<'a>>, String> {
+    let used = claims_of(vmi);
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let of_one_node = |name: &str| {
+        let claim = world.pvcs.get(namespace, name);
+        claim.filter(|claim| is_of_one_node(&claim.spec.access_modes))
+    };
+    if !used.iter().any(|name| of_one_node(name).is_some()) {
+        return Ok(Vec::new());
+    }
+    // Faults of the spec are told where the pod is created.
+    let Some((_, machine)) = checked(world, vmi, world.config()) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for disk in &machine.disks {
+        let (Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name }) =
+            &disk.volume
+        else {
+            continue;
+        };
+        let Some(source) = of_one_node(name) else { continue };
+        if !disk.has_movable_claim() || used.iter().filter(|one| *one == name).count() > 1 {
+            return Err(format!(
+                "PVC {name} is not shared (ReadWriteMany), and only disks that are a PVC of their own, and that the guest may write \
+                 to, are copied"
+            ));
+        }
+        let status = vmi.status.as_ref();
+        let known =
+            status.and_then(|status| status.volume_status.iter().find(|known| known.name == disk.name));
+        if phase(vmi) == Phase::Running && known.is_none_or(|known| known.size.is_none()) {
+            return Err(format!(
+                "virt-handler has not reported the size of the disk {} on PVC {name}: if its launcher is older than live migration \
+                 with ReadWriteOnce, restart the VM once",
+                disk.name
+            ));
+        }
+        found.push(CopiedClaim { volume: disk.name.clone(), source });
+    }
+    match found.first() {
+        Some(first) if is_of_pool(world, vmi) => Err(format!(
+            "its VM is of a VirtualMachinePool, whose template would write the name of PVC {} back into the VM",
+            first.source.meta.name.as_deref().unwrap_or_default()
+        )),
+        _ => Ok(found),
+    }
+}
+
+/// The reason for virt-handler why a PVC cannot be copied.
+pub(super) fn refusal(input: &VmiReconcile<'_>) -> Outcome {
+    Outcome::default().change(Change::NotCopied(copied_claims(input.world, input.vmi).err()))
+}
+
+/// True if the VM of a VMI is of a pool.
+fn is_of_pool(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    let of_pool = vm_of(world, vmi).and_then(|vm| owner::controller(&vm.metadata));
+    of_pool.is_some_and(|owner| owner.kind == Kind::VirtualMachinePool.name())
+}
