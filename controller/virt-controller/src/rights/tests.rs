@@ -52,6 +52,10 @@ fn history() -> Sim {
     sim.settle();
     let run = Key::new(Kind::VirtualMachineInstance, "n", "web");
     sim.boot(&run);
+    // virt-handler reports the sizes of its disks.
+    let mut volumes = sim.get(&run)["status"]["volumeStatus"].clone();
+    volumes.as_array_mut().unwrap().iter_mut().for_each(|one| one["size"] = json!(1_000_000));
+    sim.change(&run, json!({"status": {"volumeStatus": volumes}}));
     // It must leave its node, and its migration is cancelled.
     let migratable = json!([{"type": "LiveMigratable", "status": "True"}]);
     let leaves = json!({"evacuationNodeName": "node1", "conditions": migratable});

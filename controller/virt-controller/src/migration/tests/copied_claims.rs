@@ -495,7 +495,7 @@ fn a_pvc_that_a_migration_fills_takes_no_other_guest() {
     let other = sim.put(Kind::VirtualMachineInstance, on_disk(vmi("other"), &new.name));
     sim.settle();
     assert_eq!(sim.pod_of(&other), None);
-    let (_, _, message) = sim.condition(&other, "Synchronized").or(sim.condition(&other, "Ready")).unwrap();
+    let (_, _, message) = sim.condition(&other, "DataVolumesReady").unwrap();
     assert!(message.contains("live migration of another VMI"), "{message}");
 }
 
