@@ -5,11 +5,13 @@ use api::launcher::Format;
 use disk_format::qcow2::write::{Backing, FreshFile, Options, empty};
 use disk_format::read_at::FileAt;
 use disk_format::{Limits, ReadAt};
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use storage::publish::{ExistingFile, publish};
 
 /// Creates an overlay over `base` at `path`, for the guest's writes.
 pub(super) fn create_overlay(base: &Path, format: Format, path: &Path) -> Result<()> {
@@ -60,18 +62,42 @@ fn name_of(format: Format) -> &'static str {
     }
 }
 
-/// Creates a disk that appears complete or not at all.
+/// Creates a disk that appears complete or not at all. It replaces the one of an earlier start, unless a process uses that file:
+/// a user may have given it to another VM.
 fn write(path: &Path, options: Options) -> Result<()> {
-    let partial = path.with_extension("partial");
     let cannot = || format!("cannot make the disk {}", path.display());
-    let _ = std::fs::remove_file(&partial);
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
-    let file = file.map_err(|e| Error::io(cannot(), e))?;
+    let failed = |e: io::Error| Error::io(cannot(), e);
+    let (folder, name) = match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => (File::open(folder).map_err(failed)?, name),
+        _ => return Err(failed(io::ErrorKind::InvalidInput.into())),
+    };
+    let partial = path.with_extension("partial");
+    let partial_name = partial.file_name().unwrap_or_default();
+    let examined = |name: &OsStr| {
+        let found = ExistingFile::examine(&folder, name).map_err(|e| failed(e.into()))?;
+        let user = found.as_ref().map(|found| found.user(&folder, name)).transpose().map_err(failed)?;
+        match user.flatten() {
+            Some(how) => {
+                let used = path.with_file_name(name);
+                let what = format!("{}: {} is in use: {how}", cannot(), used.display());
+                Err(Error::new(ErrorKind::Busy, what))
+            }
+            None => Ok(found),
+        }
+    };
+    let replaced = examined(name)?;
+    if examined(partial_name)?.is_some() {
+        std::fs::remove_file(&partial).map_err(failed)?;
+    }
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&partial);
+    let file = file.map_err(failed)?;
+    let again = file.try_clone().map_err(failed)?;
     let written = empty(FreshFile(file), options).map_err(|mut e| match e.take_io() {
         Some(source) => Error::io(cannot(), source),
         None => Error::new(ErrorKind::Failed, cannot()).because(e),
     });
-    let placed = written.and_then(|_| std::fs::rename(&partial, path).map_err(|e| Error::io(cannot(), e)));
+    let placed =
+        written.and_then(|_| publish(&folder, &again, partial_name, name, replaced.as_ref()).map_err(failed));
     if placed.is_err() {
         drop(std::fs::remove_file(&partial));
     }
@@ -110,6 +136,26 @@ mod tests {
         let error = create_overlay(&path, Format::Qcow2, &place.path().join("three.qcow2")).unwrap_err();
         assert!(error.to_string().contains("backing file"), "{error}");
         assert!(!place.path().join("three.qcow2").exists());
+    }
+
+    /// `coracle start` replaced the disk of another VM, which lay in this one's folder.
+    #[test]
+    fn a_disk_in_use_is_not_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        for used in ["empty.qcow2", "empty.partial"] {
+            let path = place.path().join(used);
+            std::fs::write(&path, "of another VM").unwrap();
+            let user = File::open(&path).unwrap();
+            user.lock_shared().unwrap();
+            let e = blank(1 << 20, &place.path().join("empty.qcow2")).unwrap_err();
+            assert!(e.to_string().contains(&format!("{used} is in use: it is locked")), "{e}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"of another VM");
+            user.unlock().unwrap();
+            std::fs::remove_file(&path).unwrap();
+        }
+        blank(1 << 20, &place.path().join("empty.qcow2")).unwrap();
+        blank(2 << 20, &place.path().join("empty.qcow2")).unwrap();
+        assert!(info(&place.path().join("empty.qcow2")).contains("\"virtual-size\": 2097152"));
     }
 
     #[test]
