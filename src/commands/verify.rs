@@ -8,7 +8,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use cdi::convert::{Request, prepare};
 use cdi::permissions::Permissions;
-use cdi::plan::ConvertOptions;
 use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::source::SourceSpec;
@@ -70,10 +69,18 @@ struct Verified {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let options = args.from.options()?;
     let (wishes, named) = (args.work.wishes(&args.from), SourceSpec::resolve(&args.name, &options)?);
+    // The records of VMs, which tell the format of a raw disk, are not readable after the confinement.
+    let source_format = match named.image() {
+        Some(_) => args.work.source_format(),
+        None => args.work.source_format_of(&named)?,
+    };
     Permissions::new().source(&named, &options)?.spool().enter();
     let Verified { checks, facts } = match named.image() {
         Some(name) => Verified { checks: image(args, name, &options)?, facts: None },
-        None => match disk(args, named, options, wishes)? {
+        None => match disk(
+            args,
+            Request { source_format, ..Request::new(named, Destination::Null, options, wishes) },
+        )? {
             Some(verified) => verified,
             None => return Ok(()),
         },
@@ -116,16 +123,9 @@ fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec
 }
 
 /// Verifies a disk by reading it. `None` if only the plan was printed.
-fn disk(
-    args: &Args,
-    source: SourceSpec,
-    options: cdi::source::Options,
-    wishes: ConvertOptions,
-) -> Result<Option<Verified>> {
+fn disk(args: &Args, request: Request) -> Result<Option<Verified>> {
     let watch = Arc::new(Watch::default());
     ui::on_interrupt(watch.clone())?;
-    let source_format = args.work.source_format_of(&source)?;
-    let request = Request { source_format, ..Request::new(source, Destination::Null, options, wishes) };
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
     let prepared = match prepare(request, &watch).map_err(Error::from) {
         Ok(prepared) => prepared,

@@ -53,3 +53,15 @@ fn a_disk_is_read_to_its_last_byte() {
     place.run(&["verify", "over.qcow2"]).refused(3, "over.qcow2");
     place.run(&["verify", "nothing"]).refused(4, "nothing");
 }
+
+/// The format was looked for in the records of VMs, which the confined program may not read.
+#[test]
+fn a_disk_is_verified_beside_vms() {
+    let place = place(3);
+    let vm = place.path(".local/state/coracle/vms/web");
+    std::fs::create_dir_all(&vm).unwrap();
+    place.shell("chmod -R go-w .local; echo '{}' >.local/state/coracle/vms/web/vm.json");
+    for name in ["disk.raw", "disk.qcow2"] {
+        place.run(&["verify", name]).ok();
+    }
+}
