@@ -23,6 +23,7 @@ mod terminal;
 mod ui;
 mod verbs;
 mod virt;
+mod vm_disk;
 
 use crate::error::{Error, ErrorKind, Result};
 use clap::{CommandFactory as _, Parser as _};

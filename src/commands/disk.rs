@@ -2,22 +2,17 @@
 
 use super::json_args::JsonArgs;
 use super::source::SourceArgs;
-use super::vm_args::home_of_environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui::Show;
+use crate::vm_disk;
 use cdi::filter::verify::Digest;
 use cdi::plan::ConvertOptions;
 use cdi::source::SourceSpec;
 use disk_format::{Codec, Format};
-use local_vm::host_disks;
-use local_vm::place::Home;
-use std::path::Path;
 
 /// Default value of the flag `--memory`.
 const MEMORY: &str = "256MiB";
 const LARGEST: &str = "16TiB";
-/// The file or device that standard input is, if it is one.
-const STDIN: &str = "/proc/self/fd/0";
 
 /// Arguments for reading a whole disk.
 #[derive(Debug, clap::Args)]
@@ -65,14 +60,6 @@ enum SourceFormat {
     Qcow2,
 }
 
-/// Format of a file that a VM had as a raw disk which its guest could write to; `None` for other files.
-fn format_of_vm_disk(home: &Home, path: &Path) -> Result<Option<Format>> {
-    match host_disks::is_written_raw(home, path) {
-        Ok(is_raw) => Ok(is_raw.then_some(Format::Raw)),
-        Err(e) => Err(Error::from(e).with_hint("-f raw or -f qcow2 says so for this command alone")),
-    }
-}
-
 impl DiskArgs {
     /// Format by the flag, if given.
     pub(crate) fn source_format(&self) -> Option<Format> {
@@ -84,11 +71,10 @@ impl DiskArgs {
 
     /// Format by the flag. Without it a raw disk of a VM is raw: its guest may have written what looks like another format.
     pub(crate) fn source_format_of(&self, source: &SourceSpec) -> Result<Option<Format>> {
-        // Without folders of VMs there were none.
-        match (self.source_format(), source, home_of_environment()) {
-            (None, SourceSpec::Path(path), Ok(home)) => format_of_vm_disk(&home, path),
-            (None, SourceSpec::Stdin, Ok(home)) => format_of_vm_disk(&home, Path::new(STDIN)),
-            (format, ..) => Ok(format),
+        match self.source_format() {
+            Some(format) => Ok(Some(format)),
+            None => vm_disk::format_of(source)
+                .map_err(|e| Error::from(e).with_hint("-f raw or -f qcow2 says so for this command alone")),
         }
     }
 
@@ -149,63 +135,5 @@ pub(crate) fn compression(text: &str) -> Result<(Codec, u8)> {
             let what = format!("the level of {name} is a number from {} to {}", levels.start(), levels.end());
             Err(Error::new(ErrorKind::Usage, what))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A device is a raw disk, and so is the file that a loop device shows.
-    #[test]
-    fn bytes_of_a_device_that_a_guest_writes_to_are_raw() {
-        use api::launcher::{Resolved, Source, Sync};
-        let place = tempfile::tempdir().unwrap();
-        let home = Home::open(Some(place.path().join("home"))).unwrap();
-        let (file, beside) = (place.path().join("back.img"), place.path().join("other.img"));
-        for file in [&file, &beside] {
-            std::fs::write(file, [&b"\x1f\x8b\x08\0"[..], &[0; 1 << 20]].concat()).unwrap();
-        }
-        let Some(device) = ::tests::loop_device::Loop::over(&file, &[]) else { return };
-        assert_eq!(format_of_vm_disk(&home, &device.0).unwrap(), None);
-        let source = Source::Block { path: device.0.clone() };
-        let resolved = Resolved { volumes: [("root".to_owned(), source)].into(), ..Resolved::default() };
-        let sync = Sync { vmi: serde_json::json!({}), generation: 1, resolved };
-        std::fs::create_dir_all(home.vm("vm")).unwrap();
-        local_vm::record::Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&home).unwrap();
-        for path in [&device.0, &file] {
-            assert_eq!(format_of_vm_disk(&home, path).unwrap(), Some(Format::Raw), "{}", path.display());
-        }
-        assert_eq!(format_of_vm_disk(&home, &beside).unwrap(), None);
-    }
-
-    /// Standard input may be the file of a disk.
-    #[test]
-    fn a_file_on_standard_input_is_told_as_by_its_path() {
-        use std::os::fd::AsRawFd as _;
-        let place = tempfile::tempdir().unwrap();
-        let home = Home::open(Some(place.path().join("home"))).unwrap();
-        let disk = place.path().join("disk.img");
-        std::fs::write(&disk, b"\x1f\x8b\x08\0").unwrap();
-        host_disks::note_raw(&home, &disk).unwrap();
-        let open = std::fs::File::open(&disk).unwrap();
-        let by_number = format!("/proc/self/fd/{}", open.as_raw_fd());
-        assert_eq!(format_of_vm_disk(&home, Path::new(&by_number)).unwrap(), Some(Format::Raw));
-        let (pipe, _writer) = std::io::pipe().unwrap();
-        let by_number = format!("/proc/self/fd/{}", pipe.as_raw_fd());
-        assert_eq!(format_of_vm_disk(&home, Path::new(&by_number)).unwrap(), None);
-    }
-
-    /// A copy of a disk was cut to what its guest had written in front.
-    #[test]
-    fn a_disk_that_a_guest_could_write_to_is_raw_whatever_it_begins_with() {
-        let place = tempfile::tempdir().unwrap();
-        let home = Home::open(Some(place.path().join("home"))).unwrap();
-        let disk = place.path().join("disk.img");
-        std::fs::write(&disk, b"\x1f\x8b\x08\0").unwrap();
-        assert_eq!(format_of_vm_disk(&home, &disk).unwrap(), None);
-        host_disks::note_raw(&home, &disk).unwrap();
-        assert_eq!(format_of_vm_disk(&home, &disk).unwrap(), Some(Format::Raw));
-        assert_eq!(format_of_vm_disk(&home, &place.path().join("none")).unwrap(), None);
     }
 }

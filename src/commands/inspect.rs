@@ -6,6 +6,7 @@ use super::json_args::JsonArgs;
 use super::source::SourceArgs;
 use crate::error::Result;
 use crate::ui;
+use crate::vm_disk;
 use cdi::inspect::{InspectOptions, inspect, inspect_image, text};
 use cdi::permissions::Permissions;
 use cdi::source::SourceSpec;
@@ -56,8 +57,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let source = args.from.options()?;
     let named = SourceSpec::resolve(&args.name, &source)?;
+    // The records of VMs are not readable after the confinement.
+    let source_format = vm_disk::format_of(&named).unwrap_or_else(|e| {
+        ui::say(&format!("coracle: warning: {e}"));
+        None
+    });
     Permissions::new().source(&named, &source)?.enter();
     let options = InspectOptions {
+        source_format,
         usage: args.usage,
         digest: args.digest,
         max_size: args.max_size,

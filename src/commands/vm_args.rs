@@ -23,11 +23,6 @@ impl HomeArgs {
     }
 }
 
-/// The folders of the user's VMs by the environment, unchecked, for verbs that only look into them.
-pub(super) fn home_of_environment() -> local_vm::Result<Home> {
-    Home::from_env(std::env::var_os("CORACLE_HOME").map(PathBuf::from), |name| std::env::var_os(name))
-}
-
 /// Arguments of the verbs that may start a launcher.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct LauncherArgs {

@@ -1,7 +1,8 @@
 //! Arguments that name VMs, shared by all verbs on VMs, and their completion in a shell.
 
-use super::vm_args::{HomeArgs, home_of_environment};
+use super::vm_args::HomeArgs;
 use crate::error::{Error, Result};
+use crate::vm_disk::home_of_environment;
 use api::launcher::{Life, Request, State};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use local_vm::place::{Home, Lock};

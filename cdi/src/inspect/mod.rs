@@ -55,6 +55,8 @@ pub struct InspectOptions<'a> {
     pub front: usize,
     /// Path of the disk in an archive. All before it is read, which of a large archive is much.
     pub path: Option<&'a str>,
+    /// Format of the source, if its first bytes do not tell it: they may be those of a guest.
+    pub source_format: Option<Format>,
 }
 
 impl Default for InspectOptions<'_> {
@@ -66,7 +68,20 @@ impl Default for InspectOptions<'_> {
             memory: 256 << 20,
             front: 8 << 20,
             path: None,
+            source_format: None,
         }
+    }
+}
+
+impl InspectOptions<'_> {
+    /// Format by the first bytes, unless it is given.
+    fn format(&self, head: &[u8]) -> Format {
+        self.source_format.unwrap_or_else(|| Format::probe(head))
+    }
+
+    /// True if the first bytes are those of a layer around the disk.
+    fn is_layered(&self, head: &[u8]) -> bool {
+        self.source_format != Some(Format::Raw) && front::is_layered(head)
     }
 }
 
@@ -139,13 +154,13 @@ fn look(
     let mut head = vec![0; size.min(HEAD as u64) as usize];
     let cannot = |e| Error::io(format!("cannot read the beginning of {}", source.facts().name), e);
     blocks.read_exact_at(&mut head, 0).map_err(cannot)?;
-    if front::is_layered(&head) {
+    if options.is_layered(&head) {
         let file = Sequential::new(meter.clone());
         layered(Front::decode(Box::new(file), true, options)?, options, report)?;
     } else if let Some(path) = options.path {
         return Err(filter::no_archive(&source.facts().name, path));
     } else {
-        let format = Format::probe(&head);
+        let format = options.format(&head);
         describe_header(format, &head, report);
         let place = unpacking::Place { name: &report.name, layers: &[], member: None };
         report.refused = unpacking::unread(format, place).map(|e| e.to_string());
@@ -188,7 +203,7 @@ fn streamed(source: &dyn Source, options: InspectOptions<'_>, report: &mut Repor
 }
 
 fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions<'_>, report: &mut Report) -> Result<()> {
-    if front::is_layered(&head) {
+    if options.is_layered(&head) {
         layered(Front::decode(Box::new(std::io::Cursor::new(head)), whole, options)?, options, report)?;
     } else {
         let size = report.size;
@@ -226,7 +241,7 @@ fn layered(front: Front, options: InspectOptions<'_>, report: &mut Report) -> Re
     if front.bytes.is_empty() && front.whole {
         return Err(plan::empty(&report.name));
     }
-    let format = Format::probe(&front.bytes);
+    let format = options.format(&front.bytes);
     describe_header(format, &front.bytes, report);
     let member = options.path.or(report.member.as_deref());
     let place = unpacking::Place { name: &report.name, layers: &front.layers, member };
@@ -263,7 +278,8 @@ fn layered(front: Front, options: InspectOptions<'_>, report: &mut Report) -> Re
 /// Reports the header's own values; also for an image that is refused afterwards.
 fn describe_header(format: Format, head: &[u8], report: &mut Report) {
     report.format = format.name();
-    report.refers_outside = outside(head).into_iter().map(Into::into).collect();
+    let refers = if format == Format::Raw { vec![] } else { outside(head) };
+    report.refers_outside = refers.into_iter().map(Into::into).collect();
     report.virtual_size = match (format, head.get(24..32).and_then(|b| b.try_into().ok())) {
         (Format::Qcow2, Some(size)) => Some(u64::from_be_bytes(size)),
         _ => None,

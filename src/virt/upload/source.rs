@@ -9,13 +9,14 @@
 //! readers of web servers have retries of their own.
 
 use super::browser::{BrowserUpload, Piece};
-use super::dense::dense;
+use super::dense::{dense, undisguised};
 use super::params::size_for;
 use crate::error::{Error, ErrorKind, Result};
+use crate::vm_disk;
 use cdi::inspect::{InspectOptions, inspect};
 use cdi::source::{self, FileSource, Options, Source, SourceSpec, SparseFile};
-use disk_format::ReadAt as _;
 use disk_format::qcow2::write::Dense;
+use disk_format::{Format, ReadAt as _};
 use futures_util::stream;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -38,9 +39,20 @@ pub(crate) struct Bytes {
 /// Source of the bytes.
 enum Origin {
     /// Source that this computer reads; `dense` leaves out the holes of a sparse disk.
-    Read { source: Arc<dyn Source>, dense: Option<Arc<Dense<SparseFile>>> },
+    Read { source: Arc<dyn Source>, dense: Option<Arc<Dense<SparseFile>>>, raw: RawDisk },
     /// A browser sends them.
     Browser(Arc<BrowserUpload>),
+}
+
+/// Knowledge of a source that its first bytes do not give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RawDisk {
+    /// The first bytes tell the format.
+    Unknown,
+    /// A raw disk of a VM, by its record. It begins as one.
+    Plain,
+    /// A raw disk of a VM that begins as another format: it is sent as `dense` alone.
+    Disguised,
 }
 
 type Fault = Arc<Mutex<Option<Error>>>;
@@ -76,13 +88,30 @@ impl Bytes {
                 true => SourceSpec::Path(PathBuf::from(path)),
                 false => SourceSpec::resolve(&path, &options)?,
             };
+            let is_raw = !is_archive && vm_disk::format_of(&named)?.is_some();
             Ok(match &named {
                 SourceSpec::Path(path) => {
                     let file = FileSource::open(path)?;
-                    let dense = if is_archive { None } else { dense(&file).map(Arc::new) };
-                    Origin::Read { source: Arc::new(file), dense }
+                    let disguised = if is_raw { undisguised(&file)? } else { None };
+                    let raw = match &disguised {
+                        _ if !is_raw => RawDisk::Unknown,
+                        None => RawDisk::Plain,
+                        Some(_) => RawDisk::Disguised,
+                    };
+                    let dense =
+                        if is_archive { None } else { disguised.or_else(|| dense(&file)).map(Arc::new) };
+                    Origin::Read { source: Arc::new(file), dense, raw }
                 }
-                _ => Origin::Read { source: source::open(&named, &options)?, dense: None },
+                SourceSpec::Stdin if is_raw => {
+                    let what =
+                        "standard input is a raw disk of a VM, whose first bytes may be those of its guest";
+                    return Err(Error::refused(what).with_hint("name the file by its path"));
+                }
+                _ => Origin::Read {
+                    source: source::open(&named, &options)?,
+                    dense: None,
+                    raw: RawDisk::Unknown,
+                },
             })
         });
         let origin = opened.await.map_err(|e| Error::failed("cannot open the source").because(e))?;
@@ -120,12 +149,14 @@ impl Bytes {
 
     /// Size of a volume for the disk, if it can be known in advance. Fails if the disk would be refused.
     pub(super) async fn volume_size(&self) -> Result<Option<String>> {
-        let Origin::Read { source, .. } = &self.origin else { return Ok(None) };
+        let Origin::Read { source, raw, .. } = &self.origin else { return Ok(None) };
         if !source.facts().seekable {
             return Ok(None);
         }
         let source = Arc::clone(source);
-        let seen = tokio::task::spawn_blocking(move || inspect(&*source, InspectOptions::default())).await;
+        let source_format = (*raw != RawDisk::Unknown).then_some(Format::Raw);
+        let options = InspectOptions { source_format, ..InspectOptions::default() };
+        let seen = tokio::task::spawn_blocking(move || inspect(&*source, options)).await;
         let report = seen.map_err(|e| Error::failed("cannot look at the source").because(e))??;
         match &report.refused {
             Some(why) => {
@@ -189,6 +220,16 @@ impl Bytes {
     pub(super) fn body(&self, form: Form, from: u64) -> Result<(reqwest::Body, Flow)> {
         // A changed source is another disk, which must not be continued in the middle.
         self.unchanged()?;
+        if form == Form::Whole && matches!(self.origin, Origin::Read { raw: RawDisk::Disguised, .. }) {
+            let what = format!(
+                "{} is a raw disk of a VM, and begins as another format, which this server would take it for",
+                self.name()
+            );
+            return Err(Error::refused(what).with_hint(format!(
+                "'coracle convert -f raw {} COPY.qcow2' makes a disk that says what it is",
+                self.name()
+            )));
+        }
         let received = match &self.origin {
             Origin::Read { source, .. } => self.read(Arc::clone(source), form, from)?,
             Origin::Browser(browser) => browser.pieces(from),
