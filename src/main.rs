@@ -30,7 +30,7 @@ use clap::{CommandFactory as _, Parser as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    local_vm::host_disks::protect_disks();
+    local_vm::disk_files::protect_disks();
     let result = match commands::virt::called(std::env::args_os().next().as_deref()) {
         Some(name) => commands::virt::main(&name),
         None => coracle(),

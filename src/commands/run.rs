@@ -98,9 +98,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.dry_run {
         return dry_run(args, &prepared, &which);
     }
-    vms::sweep(&prepared.images.home)?;
     ui::on_interrupt(Arc::new(Watch::default()))?;
     let started = prepared.start(&args.start, &which, args.rm)?;
+    // The records of the new VMs keep their disks, which may lie in the folder of a VM that is removed here.
+    if let Err(e) = vms::sweep(&prepared.images.home) {
+        tracing::info!("VMs that have ended are not removed: {e}");
+    }
     if args.detach {
         for (vm, state) in &started {
             tell_forwards(vm);

@@ -2,11 +2,13 @@
 
 use super::vm_args::HomeArgs;
 use crate::error::{Error, Result};
+use crate::ui;
 use crate::vm_disk::home_of_environment;
 use api::launcher::{Life, Request, State};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use local_vm::place::{Home, Lock};
 use local_vm::record::{Standing, Vm};
+use local_vm::vm_folder::{self, LeftFolder};
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
@@ -57,7 +59,7 @@ impl VmsArgs {
             if let Err(e) = verb(&home, name) {
                 match first {
                     None => first = Some(e),
-                    Some(_) => crate::ui::failure(&e),
+                    Some(_) => ui::failure(&e),
                 }
             }
         }
@@ -157,7 +159,7 @@ fn ended_and_locked(home: &Home, name: &str, force: bool, meanwhile: impl Fn()) 
     let lock = home.lock_vm(name)?;
     if Vm::find(home, name)?.is_none() {
         // Another process has removed it, and the lock has made its folder again.
-        Vm::forget(home, name, lock)?;
+        vm_folder::remove_left(home, name, &lock)?;
         return Ok(None);
     }
     Ok(Some(lock))
@@ -186,24 +188,23 @@ pub(super) type Listed = (String, local_vm::Result<(Vm, Standing)>);
 
 /// All VMs by name, after a sweep.
 pub(super) fn list(home: &Home) -> Result<Vec<Listed>> {
-    kept(home, |_| true)
+    kept(home, |_| true, |message| ui::say(&format!("coracle: warning: {message}")))
 }
 
 /// Removes VMs that were started with --rm and have ended, and the files of starts that were killed.
 pub(super) fn sweep(home: &Home) -> Result<()> {
-    kept(home, |vm| vm.record.remove).map(drop)
+    kept(home, |vm| vm.record.remove, |message| tracing::info!("{message}")).map(drop)
 }
 
-/// The chosen VMs that a sweep keeps.
-fn kept(home: &Home, is_asked: impl Fn(&Vm) -> bool) -> Result<Vec<Listed>> {
-    home.clear_gone();
+/// The chosen VMs that a sweep keeps. `tell` gets a message about each folder that is not a VM, and is kept.
+fn kept(home: &Home, is_asked: impl Fn(&Vm) -> bool, tell: impl Fn(&str)) -> Result<Vec<Listed>> {
+    vm_folder::clear_gone(home);
     for name in home.names()? {
-        // A start in progress holds the lock.
-        if let Ok(None) = Vm::find(home, &name)
-            && let Ok(lock) = home.lock_vm(&name)
-            && let Ok(None) = Vm::find(home, &name)
-        {
-            Vm::forget(home, &name, lock)?;
+        if let Ok(None) = Vm::find(home, &name) {
+            match clear_start(home, &name) {
+                Ok(left) => left.message(home, &name).iter().for_each(|message| tell(message)),
+                Err(e) => tracing::info!("the files of {name} are not removed: {e}"),
+            }
         }
     }
     let chosen = Vm::all(home)?.into_iter().filter(|(_, vm)| vm.as_ref().map_or(true, &is_asked));
@@ -219,6 +220,15 @@ fn kept(home: &Home, is_asked: impl Fn(&Vm) -> bool) -> Result<Vec<Listed>> {
         _ => true,
     });
     Ok(listed)
+}
+
+/// Removes the files of a start that was killed. A folder with other files stays as it is, without a lock of ours.
+fn clear_start(home: &Home, name: &str) -> local_vm::Result<LeftFolder> {
+    match LeftFolder::examine(home, name)? {
+        // A start in progress holds the lock.
+        LeftFolder::KilledStart => vm_folder::remove_left(home, name, &home.lock_vm(name)?),
+        other => Ok(other),
+    }
 }
 
 /// Removes a VM that was started with --rm and has ended. One of its name may have been made since.

@@ -218,7 +218,13 @@ impl Journal {
             file.sync()?;
             Ok(file)
         });
-        let file = file.map_err(|e| Error::io(format!("cannot make {}", folder.path(name).display()), e))?;
+        let file = file.map_err(|e| {
+            // A part of a header is of no use, and takes room.
+            if let Err(e) = folder.remove(name) {
+                tracing::warn!("{} is left behind: {e}", folder.path(name).display());
+            }
+            Error::io(format!("cannot make {}", folder.path(name).display()), e)
+        })?;
         let open = Mutex::new(Open { file, len: header.len() as u64, has_failed: false });
         Ok(Journal { folder, name: name.to_owned(), header, open })
     }
@@ -285,6 +291,21 @@ pub(crate) fn remove_of(folder: &dyn Folder, name: &OsStr, partial: &str) -> std
         folder.remove(&scratch_name(name))?;
     }
     Ok(())
+}
+
+/// Name of the journal of an unfinished file.
+pub(crate) fn name_of(partial: &OsStr) -> OsString {
+    let mut name = partial.to_owned();
+    name.push(".journal");
+    name
+}
+
+/// True if the file of this name is a journal that this user wrote; with `partial`, that of the file with this identity.
+pub(crate) fn is_journal(folder: &dyn Folder, name: &OsStr, partial: Option<&str>) -> bool {
+    let Ok(Some(file)) = folder.open(name) else { return false };
+    let (Ok(None), Ok(Some(bytes))) = (file.strange(), contents(&*file)) else { return false };
+    let header = frame::Records::new(&bytes).next().map(serde_json::from_slice::<Header>);
+    matches!(header, Some(Ok(header)) if partial.is_none_or(|partial| header.partial == partial))
 }
 
 fn scratch_name(name: &OsStr) -> OsString {

@@ -2,6 +2,7 @@
 //! that is moved during a long run stays the same folder.
 
 use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes};
+use crate::journal;
 use crate::{Error, ErrorKind, Result};
 use container_disk::write_behind;
 use guard::confine::{Attributes, set_attributes};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use storage::kernel_lists::shows_one_owner;
-use storage::protected::refusal;
+use storage::protected::{known_refusal, refusal};
 use storage::publish::{ExistingFile, publish, sync_folder};
 use storage::{LastingFileId, flock_owner, locked_file_in_use, own_file};
 
@@ -78,6 +79,24 @@ impl RealFolder {
         }
     }
 
+    /// The refusal of an unfinished file that may be the disk of a VM. The file that the journal beside it names is one of ours.
+    fn disk_refusal(&self, file: &File, name: &OsStr) -> Option<String> {
+        let (path, journal) = (self.path(name), journal::name_of(name));
+        match identity(file).is_ok_and(|partial| journal::is_journal(self, &journal, Some(&partial))) {
+            true => known_refusal(file, path.display()),
+            false => refusal(file, path.display()),
+        }
+    }
+
+    /// The refusal of a file to be removed, which may be the disk of a VM. A journal is one of ours.
+    fn journal_refusal(&self, file: &File, name: &OsStr) -> Option<String> {
+        let path = self.path(name);
+        match journal::is_journal(self, name, None) {
+            true => known_refusal(file, path.display()),
+            false => refusal(file, path.display()),
+        }
+    }
+
     /// One attempt at [`Folder::claim`]; `None` if the name changed in the meantime.
     fn try_claim(&self, name: &OsStr, foreign: ForeignFile) -> Result<Option<Claimed>> {
         let path = self.path(name);
@@ -127,7 +146,7 @@ impl RealFolder {
             return Err(Error::failed(what));
         }
         // What a guest wrote is neither removed nor gone on with.
-        if let Some(what) = refusal(&file, path.display()).filter(|_| !created) {
+        if !created && let Some(what) = self.disk_refusal(&file, name) {
             return Err(Error::failed(what));
         }
         let file = self.holds(file);
@@ -185,7 +204,7 @@ impl Folder for RealFolder {
     fn remove(&self, name: &OsStr) -> io::Result<bool> {
         // A disk of a VM may have the name of a journal.
         if let Ok(file) = self.openat(name, OFlags::RDONLY, Mode::empty())
-            && let Some(what) = refusal(&file, self.path(name).display())
+            && let Some(what) = self.journal_refusal(&file, name)
         {
             return Err(io::Error::other(what));
         }

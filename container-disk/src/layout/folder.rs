@@ -453,7 +453,10 @@ mod tests {
         std::fs::write(&path, "of a guest").unwrap();
         let id = storage::LastingFileId::of(File::open(&path).unwrap()).unwrap();
         DISKS.lock().unwrap().push(storage::protected::ProtectedFile { id, at: None });
-        storage::protected::provide(|| Ok(DISKS.lock().unwrap().clone()));
+        storage::protected::provide(|| storage::protected::ProtectedFiles {
+            files: DISKS.lock().unwrap().clone(),
+            unread: None,
+        });
         let folder = Folder::open(at.path()).unwrap();
         for mode in [0o600, 0o666] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();

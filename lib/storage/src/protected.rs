@@ -18,8 +18,14 @@ pub struct ProtectedFile {
     pub at: Option<FileId>,
 }
 
-/// The files to be kept, or the reason why they are not known, as a sentence.
-pub type ProtectedFiles = Result<Vec<ProtectedFile>, String>;
+/// The files to be kept, as far as they are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProtectedFiles {
+    /// The known ones.
+    pub files: Vec<ProtectedFile>,
+    /// Reason why there may be others, as a sentence: a record that cannot be read.
+    pub unread: Option<String>,
+}
 
 type Provider = fn() -> ProtectedFiles;
 
@@ -42,26 +48,35 @@ fn files() -> Option<&'static ProtectedFiles> {
     Some(FILES.get_or_init(list))
 }
 
-/// The message of a file that must be kept, which is shown by this name. `None` for other files.
+/// The message of a file that must be kept, which is shown by this name. `None` for other files. While a record cannot be read,
+/// every file must.
 pub fn refusal(file: &File, shown: impl Display) -> Option<String> {
-    let why = reason(file, files()?)?;
-    Some(format!("{shown} {why}: rename it to keep it, or remove it"))
+    let files = files()?;
+    known(file, files, &shown).or_else(|| {
+        let why = files.unread.as_ref()?;
+        Some(format!("{shown} may be the disk of a VM: {why}"))
+    })
 }
 
-fn reason(file: &File, files: &ProtectedFiles) -> Option<String> {
-    match files {
-        Err(why) => Some(format!("may be the disk of a VM: {why}")),
-        Ok(files) if files.is_empty() => None,
-        Ok(files) => {
-            // A file that cannot be examined cannot be told from a disk.
-            let found = LastingFileId::of(file).and_then(|id| Ok((id, FileId::of(file)?)));
-            let is_one = found.map_or(true, |(id, here)| files.iter().any(|file| file.is(&id, here)));
-            is_one.then(|| "is the disk of a VM".to_owned())
-        }
-    }
+/// The same for a file that is shown to be of an earlier run: a record that cannot be read does not matter.
+pub fn known_refusal(file: &File, shown: impl Display) -> Option<String> {
+    known(file, files()?, &shown)
+}
+
+fn known(file: &File, files: &ProtectedFiles, shown: &dyn Display) -> Option<String> {
+    let files = &files.files;
+    // A file that cannot be examined cannot be told from a disk.
+    let is_one = !files.is_empty() && files.iter().any(|one| one.is_file(file).unwrap_or(true));
+    is_one
+        .then(|| format!("{shown} is the disk of a VM: move it out of this folder to keep it, or remove it"))
 }
 
 impl ProtectedFile {
+    /// True if the open file may be this one.
+    pub fn is_file(&self, file: &File) -> std::io::Result<bool> {
+        Ok(self.is(&LastingFileId::of(file)?, FileId::of(file)?))
+    }
+
     /// True if the found file may be this one. Without times of birth two file systems may have a file of one number: then the one
     /// at the recorded path counts.
     fn is(&self, found: &LastingFileId, here: FileId) -> bool {
@@ -83,15 +98,14 @@ mod tests {
         }
         let open = |name: &str| File::open(at(name)).unwrap();
         let id = LastingFileId::of(open("disk")).unwrap();
-        let files = Ok(vec![ProtectedFile { id, at: None }]);
+        let files = ProtectedFiles { files: vec![ProtectedFile { id, at: None }], unread: None };
+        let reason = |file: &File, files| known(file, files, &"it");
         fs::rename(at("disk"), at("x.partial")).unwrap();
         fs::write(at("x.partial"), "longer than it was").unwrap();
-        assert_eq!(reason(&open("x.partial"), &files).as_deref(), Some("is the disk of a VM"));
+        let said = reason(&open("x.partial"), &files).unwrap();
+        assert_eq!(said, "it is the disk of a VM: move it out of this folder to keep it, or remove it");
         assert_eq!(reason(&open("other"), &files), None);
-        assert_eq!(reason(&open("x.partial"), &Ok(vec![])), None);
-        let unknown = Err("cannot read raw-disks.json".to_owned());
-        let said = reason(&open("other"), &unknown).unwrap();
-        assert_eq!(said, "may be the disk of a VM: cannot read raw-disks.json");
+        assert_eq!(reason(&open("x.partial"), &ProtectedFiles::default()), None);
     }
 
     #[test]

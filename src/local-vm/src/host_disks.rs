@@ -45,7 +45,6 @@ use api::launcher::{Format, Source, Sync};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use storage::Storage;
-use storage::protected::{ProtectedFile, ProtectedFiles};
 
 /// Use of a file as a raw disk, by all records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,47 +231,6 @@ fn is_device_of_guest(home: &Home, device: &HostDevice) -> Result<bool> {
     let of_vms = vms.map(|vm| raw_disks::devices_of_record(vm.record.disks())).collect::<Result<Vec<_>>>()?;
     let kept = raw_disks::kept_devices(home)?;
     Ok(of_vms.iter().flatten().chain(&kept).any(|known| device.shares_bytes(known)))
-}
-
-/// All files that are disks of VMs of this home, or were disks of VMs that are gone, in any format. None of them is an unfinished
-/// file of ours, whatever its name is.
-fn protected_files(home: &Home) -> ProtectedFiles {
-    list_protected(home).map_err(|e| e.to_string())
-}
-
-/// Protects these files of the user's VMs from all that this process writes. They are listed when that is first asked for.
-pub fn protect_disks() {
-    storage::protected::provide(|| {
-        let variable = |name: &str| std::env::var_os(name);
-        match Home::from_env(variable("CORACLE_HOME").map(PathBuf::from), variable) {
-            Ok(home) => protected_files(&home),
-            // Without folders of VMs there are none.
-            Err(_) => Ok(vec![]),
-        }
-    });
-}
-
-fn list_protected(home: &Home) -> Result<Vec<ProtectedFile>> {
-    let mut files = raw_disks::kept_files(home)?;
-    for (_, vm) in Vm::all(home)? {
-        let Record { sync, host_disks, devices, .. } = vm?.record;
-        for (volume, path) in paths(&sync.vmi) {
-            let recorded = host_disks.get(volume).map(|disk| disk.file.clone());
-            let file = recorded.map_or_else(|| HostFile::find(&path), |file| Ok(Some(file)))?;
-            files.extend(file.map(|file| file.protected(&path)));
-        }
-        for (volume, source) in &sync.resolved.volumes {
-            if let Source::File { path, .. } = source
-                && !host_disks.contains_key(volume)
-            {
-                files.extend(HostFile::find(path)?.map(|file| file.protected(path)));
-            }
-        }
-        for (path, file) in devices.values().filter_map(HostDevice::backing) {
-            files.push(file.protected(path));
-        }
-    }
-    Ok(files)
 }
 
 /// True if a VM has a block device with bytes of the file or device at this path, and its guest may write to them: a loop device

@@ -1,6 +1,7 @@
 //! Formats of hostDisks, with real files that are replaced, written over and made larger.
 
 use super::*;
+use crate::disk_files::DiskFiles;
 use crate::resolve::image::usable;
 use api::launcher::{Resolved, Sync};
 use serde_json::json;
@@ -461,8 +462,9 @@ fn every_disk_file_of_a_vm_is_protected_also_after_its_removal() {
     let other = place.image("other.img", QCOW2, 8192);
     let is_protected = |path: &Path| {
         let (id, here) = (HostFile::find(path).unwrap().unwrap().protected(path), file_at(path).unwrap());
-        let files = protected_files(&place.home).unwrap();
-        files.iter().any(|file| file.id.may_be(&id.id) && file.at.is_none_or(|at| Some(at) == here))
+        let files = DiskFiles::read(&place.home).protected();
+        assert_eq!(files.unread, None);
+        files.files.iter().any(|file| file.id.may_be(&id.id) && file.at.is_none_or(|at| Some(at) == here))
     };
     assert!(!is_protected(&place.disk));
     for format in [Format::Qcow2, Format::Raw] {
@@ -476,5 +478,5 @@ fn every_disk_file_of_a_vm_is_protected_also_after_its_removal() {
         assert!(!is_protected(&place.disk));
     }
     fs::write(place.home.raw_disks(), "").unwrap();
-    assert!(protected_files(&place.home).unwrap_err().contains("the list of raw disks"));
+    assert!(DiskFiles::read(&place.home).protected().unread.unwrap().contains("the list of raw disks"));
 }

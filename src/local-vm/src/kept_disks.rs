@@ -1,20 +1,23 @@
 //! Disks of the pool, as a user manages them: which there are, which VM uses each, and the removal of one.
 
 use crate::Notify;
+use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host_file::paths;
 use crate::lock::{LOCK, Lock};
 use crate::path::file_at;
 use crate::place::{Home, check_name};
 use crate::record::Vm;
-use crate::resolve::disk_record::{DISK, DiskRecord, exists};
+use crate::resolve::disk_record::{DISK, DiskRecord, entries, exists};
+use crate::vm_folder::remove_left;
 use api::launcher::Source;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 use storage::{FileId, file_in_use};
 
 /// A disk in the pool.
@@ -52,7 +55,7 @@ pub fn list(home: &Home) -> Result<Vec<KeptDisk>> {
     for entry in entries {
         let entry = entry.map_err(cannot)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.path().is_dir() && check_name(&name).is_ok() {
+        if entry.path().is_dir() && check_name(&name).is_ok() && has_disk(&entry.path())? {
             names.push(name);
         }
     }
@@ -61,8 +64,15 @@ pub fn list(home: &Home) -> Result<Vec<KeptDisk>> {
     names.into_iter().map(|name| facts(home, name, &users)).collect()
 }
 
+/// True for a folder of a disk. One that nothing but other files were left in by a removal is none.
+fn has_disk(folder: &Path) -> Result<bool> {
+    let (own, foreign) = entries(folder)?;
+    Ok(!own.is_empty() || foreign.is_empty())
+}
+
 /// Removes a disk, and returns the number of freed bytes. The disk of a VM is removed with `force` alone, and that of
-/// a running one never.
+/// a running one never. That holds for each file of its folder, which may be the disk of a VM by its path. Files that are not ours
+/// stay.
 pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
     check_name(name)?;
     let folder = home.pool().join(name);
@@ -99,17 +109,54 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
         exists(&path)?;
         check_other_home(home, name, &folder)?;
     }
-    let cannot = |e| Error::io(format!("cannot find out whether {} is in use", path.display()), e);
-    let why = match File::open(&path) {
+    check_unused(home, name, &folder, force)?;
+    let kept = DiskRecord::remove(&folder)?;
+    let mut freed = disk.allocated;
+    for path in kept {
+        tracing::warn!("{} is kept: coracle has not made it", path.display());
+        freed = freed.saturating_sub(fs::symlink_metadata(&path).map_or(0, |facts| facts.blocks() * 512));
+    }
+    Ok(freed)
+}
+
+/// Refuses a folder with a file that is in use, or, without force, an unfinished disk that a VM has run with. (That VM is removed;
+/// others have their own refusal.)
+fn check_unused(home: &Home, name: &str, folder: &Path, force: bool) -> Result<()> {
+    let (own, _) = entries(folder)?;
+    let (disks, disk, now) = (DiskFiles::read(home), folder.join(DISK), Instant::now());
+    let refused = |why: &str| Error::failed(format!("the disk {name} is not removed: {why}"));
+    for file in files_of(folder)? {
+        match reason_to_keep(&file, &disks, now)? {
+            Some(KeepReason::InUse(why)) => return Err(refused(&why)),
+            Some(KeepReason::DiskOfGone(why))
+                if !force && file != disk && own.iter().any(|own| file.starts_with(own)) =>
+            {
+                let hint = "move that file out of this folder to keep it, or remove it; -f removes it, too";
+                return Err(refused(&why).with_hint(hint));
+            }
+            _ => {}
+        }
+    }
+    let cannot = |e| Error::io(format!("cannot find out whether {} is in use", disk.display()), e);
+    // The disk itself may be a link.
+    let why = match File::open(&disk) {
         Ok(file) => file_in_use(&file).map_err(cannot)?,
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => return Err(cannot(e)),
     };
-    if let Some(why) = why {
-        return Err(Error::failed(format!("the disk {name} is not removed: {why}")));
-    }
-    DiskRecord::remove(&folder)?;
-    Ok(disk.allocated)
+    why.map_or(Ok(()), |why| Err(refused(&why)))
+}
+
+/// Regular files of the folder of a disk, at any depth, but its lock.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let lock = folder.join(LOCK);
+    Ok(files_below(folder)?.into_iter().filter(|file| *file != lock).collect())
+}
+
+/// Identities of the files of a disk's folder, and of the disk, which may be a link.
+fn identities(folder: &Path) -> Result<Vec<FileId>> {
+    let files = files_of(folder)?.into_iter().chain([folder.join(DISK)]);
+    files.filter_map(|path| file_at(&path).transpose()).collect()
 }
 
 /// Refuses the disk of a VM of another home, which has this pool, too, and made the disk.
@@ -120,8 +167,8 @@ fn check_other_home(home: &Home, name: &str, folder: &Path) -> Result<()> {
     if file_at(&vms)?.is_none() || file_at(&vms)? == file_at(&home.vms())? {
         return Ok(());
     }
-    let Some(disk) = file_at(&folder.join(DISK))? else { return Ok(()) };
-    match users(&other)?.into_iter().find(|(used, _)| *used == disk) {
+    let files = identities(folder)?;
+    match users(&other)?.into_iter().find(|(used, _)| files.contains(used)) {
         None => Ok(()),
         Some((_, vm)) => {
             let what = format!("{name} is a disk of the VM {vm} in {}", vms.display());
@@ -137,7 +184,7 @@ fn lock_user(home: &Home, vm: &str) -> Result<Lock> {
     let lock = home.lock_vm(vm)?;
     if Vm::find(home, vm)?.is_none() {
         // It was removed meanwhile, and the lock has made its folder again.
-        home.clear_vm(vm)?;
+        remove_left(home, vm, &lock)?;
     }
     Ok(lock)
 }
@@ -230,8 +277,8 @@ fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDi
         None => None,
     };
     let from = record.as_ref().map(|record| cdi::source::shown(&record.from));
-    let file = file_at(&disk)?;
-    let is_own = |(used, _): &&(FileId, String)| file.as_ref() == Some(used);
+    let files = identities(&folder)?;
+    let is_own = |(used, _): &&(FileId, String)| files.contains(used);
     let mut vms: Vec<String> = users.iter().filter(is_own).map(|(_, vm)| vm.clone()).collect();
     vms.dedup();
     Ok(KeptDisk { size, allocated, created: record.map(|record| record.created), from, vms, name, fault })
@@ -263,7 +310,7 @@ mod tests {
         Home::from_env(Some(root.join("h")), |_| None).unwrap()
     }
 
-    fn disk(home: &Home, name: &str) -> std::path::PathBuf {
+    fn disk(home: &Home, name: &str) -> PathBuf {
         let folder = home.pool().join(name);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("disk.img"), vec![1; 8192]).unwrap();
@@ -342,7 +389,7 @@ mod tests {
     }
 
     /// A VM that has stopped, with the disk at this path.
-    fn stopped(home: &Home, path: std::path::PathBuf, vmi: serde_json::Value) -> Vm {
+    fn stopped(home: &Home, path: PathBuf, vmi: serde_json::Value) -> Vm {
         let volume = Source::File { path, format: Format::Raw, preallocated: false };
         let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
         fs::create_dir_all(home.vm("vm")).unwrap();

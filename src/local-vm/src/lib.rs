@@ -11,6 +11,7 @@
 //!     client ── requests to the launcher, and its streams; user_words ── its messages with the user's names
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
+//!     disk_files ── disk files of all VMs, which no conversion, start or removal takes away; vm_folder ── removal of a VM's files
 //!     forwarding ── port forwards of a VM that runs; kept_disks ── the pool as its user lists and empties it
 //! ```
 //!
@@ -20,6 +21,7 @@
 mod check;
 pub mod client;
 pub mod confined;
+pub mod disk_files;
 pub mod disks;
 mod error;
 #[cfg(test)]
@@ -40,6 +42,7 @@ pub mod resolve;
 pub mod start;
 pub mod unpacked;
 mod user_words;
+pub mod vm_folder;
 pub mod whole_file;
 pub mod worker;
 

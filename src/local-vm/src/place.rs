@@ -21,12 +21,12 @@
 use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::{ATTEMPTS, LOCK};
+use crate::vm_folder::RECORD;
 use container_disk::Digest;
 use container_disk::store::relative_home;
 use guard::folder::Parents;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -127,7 +127,7 @@ impl Home {
 
     /// File of a VM's record.
     pub(crate) fn vm_record(&self, name: &str) -> PathBuf {
-        self.vm(name).join("vm.json")
+        self.vm(name).join(RECORD)
     }
 
     /// Socket path of a VM's launcher.
@@ -254,7 +254,9 @@ impl Home {
         let mut names = vec![];
         for entry in entries {
             let entry = entry.map_err(cannot)?;
-            if let Some(name) = entry.file_name().to_str().filter(|name| check_name(name).is_ok()) {
+            if let Some(name) = entry.file_name().to_str().filter(|name| check_name(name).is_ok())
+                && entry.path().is_dir()
+            {
                 names.push(name.to_owned());
             }
         }
@@ -289,31 +291,6 @@ impl Home {
                 return Err(refusal);
             }
             std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// Removes the folder of a VM whose lock is held. A rename makes it atomic: a process that creates a VM
-    /// of that name finds the whole folder or none.
-    pub(crate) fn clear_vm(&self, name: &str) -> Result<()> {
-        let folder = self.vm(name);
-        let cannot = |e| Error::io(format!("cannot remove {}", folder.display()), e);
-        let number = match std::fs::metadata(&folder) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            other => other.map_err(cannot)?.ino(),
-        };
-        // The inode number is unique among existing folders.
-        let aside = self.vms().join(format!(".{name}.{number}.gone"));
-        std::fs::rename(&folder, &aside).and_then(|()| gone(std::fs::remove_dir_all(&aside))).map_err(cannot)
-    }
-
-    /// Finishes removals that were interrupted.
-    pub fn clear_gone(&self) {
-        for entry in std::fs::read_dir(self.vms()).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            if name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(b".gone") {
-                // Another process may remove it at the same time.
-                drop(std::fs::remove_dir_all(entry.path()));
-            }
         }
     }
 }
@@ -377,6 +354,7 @@ fn unusable(folder: &Path, e: &guard::folder::FolderError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vm_folder;
 
     fn home(root: Option<&str>, set: &[(&str, &str)]) -> Result<Home> {
         Home::from_env(root.map(PathBuf::from), |name| {
@@ -470,7 +448,7 @@ mod tests {
             scope.spawn(|| {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     if let Ok(lock) = home.lock_vm("a") {
-                        home.clear_vm("a").unwrap();
+                        vm_folder::remove(&home, "a").unwrap();
                         drop(lock);
                     }
                     // A sweep is over in a moment; one after the other without a pause would keep everybody out.
@@ -479,7 +457,7 @@ mod tests {
             });
             let made = || {
                 let lock = home.claim_vm("a")?;
-                std::fs::write(home.vm("a").join("record"), "mine").unwrap();
+                std::fs::write(home.vm("a").join("launcher.log"), "mine").unwrap();
                 drop(lock);
                 Ok(())
             };

@@ -14,6 +14,7 @@ use super::lock::{self, LOCK};
 use super::place::{Home, Lock, gone};
 use super::raw_disks::{self, RecordedDisks};
 use super::user_words::UserWords;
+use super::vm_folder;
 use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
@@ -161,9 +162,10 @@ impl Vm {
             other => other.map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?,
         };
         let record: Record = serde_json::from_slice(&bytes).map_err(|e| {
-            let what =
-                format!("{} is not what coracle wrote; 'coracle rm -f {name}' removes it", path.display());
-            Error::refused(what).because(e)
+            let what = format!("{} is not what coracle wrote", path.display());
+            Error::refused(what).because(e).with_hint(format!(
+                "mend that file, or set it aside under another name; 'coracle rm -f {name}' removes the VM with all its files"
+            ))
         })?;
         Ok(Some(Vm { home: home.clone(), record }))
     }
@@ -361,7 +363,7 @@ impl Vm {
         }
     }
 
-    /// Removes all files of a VM here. Its launcher must have ended. With its QEMU still running it is an error: nothing
+    /// Removes all files of a VM here, unless one of them is the disk of a VM. Its launcher must have ended. With its QEMU still running it is an error: nothing
     /// could find that process afterwards.
     pub fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
         if let Some((pid, file)) = launch::qemu(home, name)? {
@@ -386,10 +388,7 @@ impl Vm {
         {
             remove(&earlier)?;
         }
-        // The record goes first: a folder without one is not listed, and the next run of that name removes
-        // it.
-        remove(&home.vm_record(name))?;
-        home.clear_vm(name)?;
+        vm_folder::remove(home, name)?;
         drop(lock);
         Ok(())
     }

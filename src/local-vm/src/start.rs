@@ -12,6 +12,7 @@
 
 use super::client::Client;
 use super::confined;
+use super::disk_files::check_start;
 use super::host_disks;
 use super::host_file;
 use super::kept_disks;
@@ -24,6 +25,7 @@ use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, memory, missing, network};
+use super::vm_folder::{LeftFolder, remove_left};
 use super::worker::{self, Task};
 use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
@@ -155,7 +157,16 @@ impl Starter<'_> {
     /// Frees the name: ends the launcher of an earlier VM that has stopped, and returns its record. A running
     /// VM is an error.
     fn free(&self, home: &Home, name: &str, lock: &Lock) -> Result<Option<Record>> {
-        let Some(vm) = Vm::find(home, name)? else { return Ok(None) };
+        let Some(vm) = Vm::find(home, name)? else {
+            let left = LeftFolder::examine(home, name)?;
+            return match (&left, left.message(home, name)) {
+                (LeftFolder::LostRecord(_), Some(message)) => {
+                    Err(Error::refused(format!("{name} is not started: {message}"))
+                        .with_hint("--name starts another"))
+                }
+                _ => Ok(None),
+            };
+        };
         check_stopped(&vm, lock).map_err(|e| e.with_hint("--name starts another"))?;
         launch::end(home, name)?;
         Ok(Some(vm.record))
@@ -189,6 +200,7 @@ impl Starter<'_> {
         record.host_disks = host_disks::recorded(&record, files);
         record.devices = host_disks::devices(&record.sync)?;
         host_disks::check_unchanged(&record)?;
+        check_start(home, &record)?;
         record.save(home)?;
         note_for_conversions(home, &record);
         drop((claims, held));
@@ -246,6 +258,7 @@ pub fn again(vm: &Vm, notify: Notify) -> Result<State> {
     check_stopped(&vm, &lock)?;
     // No disk is removed later on: a removal locks the VM, too.
     drop(kept_disks::hold(&vm, notify)?);
+    check_start(&vm.home, &vm.record)?;
     raw_disks::keep(&vm.home, vm.record.disks())?;
     host_disks::refresh(&vm.home, &mut vm.record, judge)?;
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
@@ -353,11 +366,9 @@ pub fn free_name(home: &Home, wanted: &str) -> Result<String> {
         let free = match Vm::find(home, &name) {
             Ok(Some(vm)) if vm.standing()?.is_up() => continue,
             Ok(Some(_)) => home.lock_vm(&name).map(drop),
+            Ok(None) if LeftFolder::examine(home, &name)? != LeftFolder::KilledStart => continue,
             // The lock created the folder. It is removed, unless another process has filled it since.
-            Ok(None) => home.lock_vm(&name).and_then(|lock| match Vm::find(home, &name)? {
-                Some(_) => Ok(()),
-                None => home.clear_vm(&name).map(|()| drop(lock)),
-            }),
+            Ok(None) => home.lock_vm(&name).and_then(|lock| remove_left(home, &name, &lock).map(drop)),
             Err(e) => Err(e),
         };
         match free {

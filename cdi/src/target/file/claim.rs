@@ -97,9 +97,10 @@ impl Claim {
                 Ok(Started { target, journal, mark: Some(mark), anew: None })
             }
             Resume::Anew(anew) => {
-                let target = self.start_anew(options)?;
+                let (target, tidy) = self.begin_anew(options)?;
                 let partial = target.file.identity().map_err(|e| target.failed("cannot examine", e))?;
                 let journal = Journal::create(target.folder.clone(), &target.names.journal, job, partial)?;
+                tidy.disarm();
                 // Both names must be durable before the first mark refers to them.
                 target
                     .folder
@@ -132,7 +133,14 @@ impl Claim {
     }
 
     /// Starts anew, without a journal.
-    pub fn start_anew(mut self, options: FileOptions) -> Result<FileTarget> {
+    pub fn start_anew(self, options: FileOptions) -> Result<FileTarget> {
+        let (target, tidy) = self.begin_anew(options)?;
+        tidy.disarm();
+        Ok(target)
+    }
+
+    /// Makes the new file. It is removed again unless the caller disarms its guard: without a journal it is of no use.
+    fn begin_anew(mut self, options: FileOptions) -> Result<(FileTarget, Tidy)> {
         self.refuse_recent()?;
         // The old marks must be gone durably before their data is dropped.
         journal::forget(&*self.folder, &self.names.journal).map_err(|e| {
@@ -181,20 +189,21 @@ impl Claim {
     }
 
     fn go_on(self, options: FileOptions) -> Result<FileTarget> {
-        self.ready(options, Zeros::Made)
+        let (target, tidy) = self.ready(options, Zeros::Made)?;
+        tidy.disarm();
+        Ok(target)
     }
 
-    fn ready(self, options: FileOptions, zeros: Zeros) -> Result<FileTarget> {
+    fn ready(self, options: FileOptions, zeros: Zeros) -> Result<(FileTarget, Tidy)> {
         self.make_room(options)?;
-        let Claim { folder, names, mut tidy, file, replaced, .. } = self;
+        let Claim { folder, names, tidy, file, replaced, .. } = self;
         let size = AtomicU64::new(options.size.unwrap_or(OPEN_END));
         let there = file.len().map_err(|e| names.failed(&*folder, "cannot examine", e))?;
         let behind = {
             let file = file.clone();
             WriteBehind::new(move || file.write_out())
         };
-        tidy.armed = false;
-        Ok(FileTarget {
+        let target = FileTarget {
             folder,
             names,
             file,
@@ -207,7 +216,8 @@ impl Claim {
             growing: RwLock::new(()),
             behind,
             syncs: SyncGuard::default(),
-        })
+        };
+        Ok((target, tidy))
     }
 
     /// Checks the free space, sets the length, reserves blocks.
@@ -268,6 +278,13 @@ pub(super) fn discard_in(folder: Arc<dyn Folder>, name: &OsStr, identity: Option
         .map_err(|e| claim.failed("cannot remove the journal of", e))?;
     claim.file.remove(&claim.names.partial).map_err(|e| claim.failed("cannot remove", e))?;
     Ok(())
+}
+
+impl Tidy {
+    /// Leaves the file where it is: it is of use from now on.
+    fn disarm(mut self) {
+        self.armed = false;
+    }
 }
 
 impl Drop for Tidy {

@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Mutex;
 use std::time::Duration;
 use storage::LastingFileId;
-use storage::protected::ProtectedFile;
+use storage::protected::{ProtectedFile, ProtectedFiles};
 
 /// Puts another program's file under a name.
 fn theirs(path: &Path) {
@@ -64,10 +64,10 @@ fn the_disk_of_a_vm_is_neither_removed_nor_gone_on_with_whatever_its_name_is() {
     set_mode(&partial, 0o600);
     let id = LastingFileId::of(File::open(&partial).unwrap()).unwrap();
     DISKS.lock().unwrap().push(ProtectedFile { id, at: None });
-    storage::protected::provide(|| Ok(DISKS.lock().unwrap().clone()));
+    storage::protected::provide(|| ProtectedFiles { files: DISKS.lock().unwrap().clone(), unread: None });
     let refused = |result: Option<Error>| {
         let e = result.unwrap().to_string();
-        assert!(e.contains("disk.img.partial is the disk of a VM: rename it to keep it"), "{e}");
+        assert!(e.contains("disk.img.partial is the disk of a VM: move it out of this folder"), "{e}");
         assert_eq!(fs::read(&partial).unwrap(), b"of a guest");
     };
     for mode in [Mode::Auto, Mode::Always, Mode::Never] {
@@ -83,6 +83,30 @@ fn the_disk_of_a_vm_is_neither_removed_nor_gone_on_with_whatever_its_name_is() {
     assert!(std::error::Error::source(&e).unwrap().to_string().contains("is the disk of a VM"), "{e}");
     fs::rename(folder.path().join("disk.img.partial.journal"), folder.path().join("kept")).unwrap();
     finish(FileTarget::create(&path, sized(4096)).unwrap());
+}
+
+/// A damaged record of any VM kept each run from going on with its own file.
+#[test]
+fn a_journal_shows_that_an_unfinished_file_is_ours() {
+    let folder = folder();
+    let started = Claim::take(&folder.path().join("disk.img"), Mode::Auto).unwrap().start(
+        sized(4096),
+        &job(),
+        Mode::Never,
+    );
+    let Started { target, journal, .. } = started.unwrap();
+    let partial = target.file.identity().unwrap();
+    drop((target, journal));
+    let real = RealFolder::open(folder.path()).unwrap();
+    let name = OsStr::new("disk.img.partial.journal");
+    let is_ours = |partial| crate::journal::is_journal(&real, name, partial);
+    assert!(is_ours(None) && is_ours(Some(&partial)));
+    assert!(!is_ours(Some("inode:1 born:unknown")), "a file that was put in its place");
+    set_mode(&folder.path().join(name), 0o666);
+    assert!(!is_ours(Some(&partial)), "others could have written it");
+    fs::write(folder.path().join(name), "of a guest").unwrap();
+    set_mode(&folder.path().join(name), 0o600);
+    assert!(!is_ours(None));
 }
 
 #[test]

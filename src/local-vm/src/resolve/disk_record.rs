@@ -40,6 +40,16 @@ const IMPORTING: &str = "importing";
 /// Name of the mark of a removal that has not ended: the record that the disk had.
 const REMOVING: &str = "removing";
 
+/// Other files and folders of ours there: of an import, of records being written, and the state of the system on the disk.
+const OTHERS: [&str; 6] = [
+    "disk.img.partial",
+    "disk.img.partial.journal",
+    "disk.img.partial.journal~",
+    "disk.json.partial",
+    "certificates",
+    "disk.img.state",
+];
+
 /// Content of the file `disk.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DiskRecord {
@@ -137,9 +147,9 @@ impl DiskRecord {
         }
     }
 
-    /// Removes a disk with its record, whose lock is held. If it is interrupted, the folder has the disk as it was, or one
-    /// that is refused, or none.
-    pub(crate) fn remove(folder: &Path) -> Result<()> {
+    /// Removes a disk with its record, whose lock is held, and returns the files that are not ours: they stay. If it is
+    /// interrupted, the folder has the disk as it was, or one that is refused, or none.
+    pub(crate) fn remove(folder: &Path) -> Result<Vec<PathBuf>> {
         DiskRecord::revoke(folder)?;
         sync_names(folder)?;
         let disk = folder.join(DISK);
@@ -171,25 +181,38 @@ fn removal(folder: &Path) -> Result<Option<PathBuf>> {
     Ok(is_record.then_some(older))
 }
 
-/// Removes a folder whose lock is held. The lock goes last: a process that waited for it, or makes it anew, finds a
-/// folder that nobody empties.
-fn clear_folder(folder: &Path) -> Result<()> {
+/// Removes all that is ours in a folder whose lock is held, and the folder, unless files are there that are not ours, which are
+/// returned. The lock goes last: a process that waited for it, or makes it anew, finds a folder that nobody empties.
+fn clear_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let cannot = |e| cannot_remove(folder)(e);
     if fs::symlink_metadata(folder).map_err(cannot)?.is_symlink() {
-        return fs::remove_file(folder).map_err(cannot);
+        return fs::remove_file(folder).map(|()| vec![]).map_err(cannot);
     }
-    for entry in fs::read_dir(folder).map_err(cannot)? {
-        let entry = entry.map_err(cannot)?;
-        if entry.file_name() != LOCK {
-            clear(&entry.path())?;
-        }
-    }
+    let (own, foreign) = entries(folder)?;
+    own.iter().try_for_each(|path| clear(path))?;
     clear(&folder.join(LOCK))?;
     match fs::remove_dir(folder) {
-        // Another process makes a disk there by now.
-        Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
-        other => gone(other).map_err(cannot),
+        // Files that are not ours, or another process makes a disk there by now.
+        Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(foreign),
+        other => gone(other).map(|()| vec![]).map_err(cannot),
     }
+}
+
+/// Entries of the folder of a disk: those that are ours, and those that are not. The lock is neither.
+pub(crate) fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
+    let (mut own, mut foreign) = (vec![], vec![]);
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let name = entry.file_name();
+        let is_own = [DISK, RECORD, IMPORTING, REMOVING].into_iter().chain(OTHERS).any(|known| name == known);
+        match is_own {
+            true => own.push(entry.path()),
+            false if name == LOCK => {}
+            false => foreign.push(entry.path()),
+        }
+    }
+    Ok((own, foreign))
 }
 
 /// Removes a file, or a folder with all that it has.
@@ -375,7 +398,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    if own.join("made").exists() {
+                    if own.join("certificates").exists() {
                         let _lock = home.lock_disk("web", |_| {}).unwrap();
                         DiskRecord::remove(&own).unwrap();
                     }
@@ -386,7 +409,7 @@ mod tests {
                 DiskRecord::begin(&own)?;
                 fs::write(own.join(DISK), "data").map_err(|e| Error::io("disk", e))?;
                 DiskRecord::new("blank".into(), 4, false).write(&own)?;
-                fs::write(own.join("made"), "").map_err(|e| Error::io("made", e))?;
+                fs::write(own.join("certificates"), "").map_err(|e| Error::io("made", e))?;
                 match DiskRecord::find(&own)? {
                     Some(_) => Ok(()),
                     None => Err(Error::failed("it was removed under its lock")),

@@ -1,0 +1,266 @@
+//! Disk files of VMs by their records, and the checks that keep them: no conversion, start or removal takes one away.
+//!
+//! ```text
+//!  records of VMs, raw-disks.json ──► DiskFiles ──► storage::protected    unfinished files of conversions
+//!                                              ├──► check_folder          files of a folder that is removed
+//!                                              └──► check_start           files that a launcher makes anew
+//! ```
+//!
+//! A file is known by its identity, not by its path: a VM may run with any file that its user names, also with one in a folder of
+//! ours. A running VM is noticed by its locks as well, which holds for VMs of other homes too.
+
+use crate::error::{Error, Result};
+use crate::host_file::{HostDevice, HostFile, paths};
+use crate::launch;
+use crate::place::Home;
+use crate::raw_disks;
+use crate::record::{Record, Vm};
+use api::launcher::Source;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use storage::file_in_use;
+use storage::protected::{ProtectedFile, ProtectedFiles};
+
+/// Time in which a process that ends may still have its files open.
+const ENDS: Duration = Duration::from_secs(1);
+/// Ends of the names beside a disk that is being made.
+const UNFINISHED: [&str; 3] = [".partial", ".partial.journal", ".partial.journal~"];
+
+/// User of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DiskUser {
+    /// The VM of this name, running or stopped.
+    Vm(String),
+    /// A VM that was removed. Its disk files stay.
+    Gone,
+}
+
+/// Disk files of VMs.
+#[derive(Debug, Default)]
+pub(crate) struct DiskFiles {
+    of_vms: Vec<(String, ProtectedFile)>,
+    of_gone: Vec<ProtectedFile>,
+    /// The first record that cannot be read.
+    unread: Option<Error>,
+}
+
+impl DiskFiles {
+    /// The files by all records that can be read.
+    pub(crate) fn read(home: &Home) -> DiskFiles {
+        let mut files = DiskFiles::default();
+        match raw_disks::kept_files(home) {
+            Ok(kept) => files.of_gone = kept,
+            Err(e) => files.unread = Some(e),
+        }
+        match Vm::all(home) {
+            Ok(vms) => {
+                for (name, vm) in vms {
+                    match vm.and_then(|vm| of_record(vm.record)) {
+                        Ok(disks) => files.of_vms.extend(disks.into_iter().map(|disk| (name.clone(), disk))),
+                        Err(e) => files.unread = files.unread.take().or(Some(e)),
+                    }
+                }
+            }
+            Err(e) => files.unread = files.unread.take().or(Some(e)),
+        }
+        files
+    }
+
+    /// The VM whose disk an open file may be.
+    fn user(&self, file: &File) -> io::Result<Option<DiskUser>> {
+        for (vm, disk) in &self.of_vms {
+            if disk.is_file(file)? {
+                return Ok(Some(DiskUser::Vm(vm.clone())));
+            }
+        }
+        for disk in &self.of_gone {
+            if disk.is_file(file)? {
+                return Ok(Some(DiskUser::Gone));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The VM that has the file at this path as its disk.
+    pub(crate) fn user_at(&self, path: &Path) -> Result<Option<DiskUser>> {
+        let Some(file) = open(path)? else { return Ok(None) };
+        self.user(&file).map_err(|e| Error::io(format!("cannot look at {}", path.display()), e))
+    }
+
+    /// The list for [`storage::protected`].
+    pub(crate) fn protected(self) -> ProtectedFiles {
+        let of_vms = self.of_vms.into_iter().map(|(_, disk)| disk);
+        let unread = self.unread.map(|e| e.to_string());
+        ProtectedFiles { files: of_vms.chain(self.of_gone).collect(), unread }
+    }
+}
+
+/// Disk files of a record.
+fn of_record(record: Record) -> Result<Vec<ProtectedFile>> {
+    let mut files = vec![];
+    let Record { sync, host_disks, devices, .. } = record;
+    for (volume, path) in paths(&sync.vmi) {
+        let recorded = host_disks.get(volume).map(|disk| disk.file.clone());
+        let file = recorded.map_or_else(|| HostFile::find(&path), |file| Ok(Some(file)))?;
+        files.extend(file.map(|file| file.protected(&path)));
+    }
+    for (volume, source) in &sync.resolved.volumes {
+        if let Source::File { path, .. } = source
+            && !host_disks.contains_key(volume)
+        {
+            files.extend(HostFile::find(path)?.map(|file| file.protected(path)));
+        }
+    }
+    for (path, file) in devices.values().filter_map(HostDevice::backing) {
+        files.push(file.protected(path));
+    }
+    Ok(files)
+}
+
+/// Regular files at this path, at any depth of a folder. Links are not followed.
+pub(crate) fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
+    let cannot = |e| Error::io(format!("cannot read {}", path.display()), e);
+    let facts = match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        other => other.map_err(cannot)?,
+    };
+    if !facts.is_dir() {
+        return Ok(Some(path.to_owned()).filter(|_| facts.is_file()).into_iter().collect());
+    }
+    let mut files = vec![];
+    for entry in fs::read_dir(path).map_err(cannot)? {
+        files.extend(files_below(&entry.map_err(cannot)?.path())?);
+    }
+    Ok(files)
+}
+
+/// Reason why a file that is to be removed must stay, as a sentence. A lock that goes within a moment is waited for until `until`.
+pub(crate) fn reason_to_keep(path: &Path, disks: &DiskFiles, until: Instant) -> Result<Option<KeepReason>> {
+    let Some(file) = open(path)? else { return Ok(None) };
+    let cannot = |e| Error::io(format!("cannot find out whether {} is in use", path.display()), e);
+    let user = disks.user(&file).map_err(cannot)?;
+    let path = path.display();
+    let shown = match &user {
+        Some(DiskUser::Vm(vm)) => format!("{path}, a disk of the VM {vm},"),
+        Some(DiskUser::Gone) | None => path.to_string(),
+    };
+    loop {
+        match file_in_use(&file).map_err(cannot)? {
+            Some(_) if Instant::now() < until => std::thread::sleep(ENDS / 50),
+            Some(how) => return Ok(Some(KeepReason::InUse(format!("{shown} is in use: {how}")))),
+            None => break,
+        }
+    }
+    Ok(user.map(|user| match user {
+        DiskUser::Vm(vm) => KeepReason::Disk(format!("{path} is a disk of the VM {vm}")),
+        DiskUser::Gone => KeepReason::DiskOfGone(format!("{path} was a disk of a VM that is removed")),
+    }))
+}
+
+/// Reason why a file must stay, each with its sentence.
+#[derive(Debug)]
+pub(crate) enum KeepReason {
+    Disk(String),
+    InUse(String),
+    DiskOfGone(String),
+}
+
+impl KeepReason {
+    pub(crate) fn into_sentence(self) -> String {
+        let (KeepReason::Disk(why) | KeepReason::InUse(why) | KeepReason::DiskOfGone(why)) = self;
+        why
+    }
+}
+
+/// Checks that these files and folders of `what` may be removed: none of their files is the disk of a VM or in use.
+pub(crate) fn check_removal<'a>(
+    home: &Home,
+    what: &str,
+    removed: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<()> {
+    let (disks, until) = (DiskFiles::read(home), Instant::now() + ENDS);
+    for path in removed {
+        for file in files_below(path)? {
+            let why = match reason_to_keep(&file, &disks, until)? {
+                // It is removed with the folder that has made it.
+                None | Some(KeepReason::DiskOfGone(_)) => continue,
+                Some(KeepReason::Disk(why) | KeepReason::InUse(why)) => why,
+            };
+            return Err(Error::failed(format!("{what} is not removed: {why}"))
+                .with_hint("move that file out of this folder, or remove or end its user first"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a start whose launcher would make a file anew that is the disk of another VM: an overlay of its own, or an unfinished
+/// disk of the user.
+pub(crate) fn check_start(home: &Home, record: &Record) -> Result<()> {
+    let name = &record.name;
+    let refused = |path: &Path, whose: &str| {
+        let what = format!("{name} is not started: it would replace {}, {whose}", path.display());
+        Err(Error::refused(what).with_hint("move that file to another folder"))
+    };
+    let own = files_below(&launch::root(home, name).join("disks"))?;
+    let made = paths(&record.sync.vmi).filter(|(volume, path)| {
+        !record.sync.resolved.volumes.contains_key(*volume) && !path.as_os_str().is_empty()
+    });
+    let unfinished: Vec<PathBuf> = made
+        .flat_map(|(_, path)| UNFINISHED.map(|end| with_end(&path, end)))
+        .filter(|path| path.exists())
+        .collect();
+    if own.is_empty() && unfinished.is_empty() {
+        return Ok(());
+    }
+    let disks = DiskFiles::read(home);
+    for path in &own {
+        if let Some(DiskUser::Vm(vm)) = disks.user_at(path)? {
+            return refused(path, &format!("a disk of the VM {vm}"));
+        }
+    }
+    for path in &unfinished {
+        match disks.user_at(path)? {
+            None => {}
+            Some(DiskUser::Vm(vm)) => return refused(path, &format!("a disk of the VM {vm}")),
+            Some(DiskUser::Gone) => return refused(path, "a disk of a VM that is removed"),
+        }
+    }
+    Ok(())
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// Opens a regular file; `None` for a link, and if it is gone.
+fn open(path: &Path) -> Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match openat(CWD, path, flags, Mode::empty()) {
+        Ok(file) => Ok(Some(File::from(file))),
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => Ok(None),
+        Err(e) => Err(Error::io(format!("cannot open {}", path.display()), io::Error::from(e))),
+    }
+}
+
+/// Protects the disk files of the user's VMs from all that this process writes. They are listed when that is first asked for.
+pub fn protect_disks() {
+    storage::protected::provide(|| {
+        let variable = |name: &str| std::env::var_os(name);
+        match Home::from_env(variable("CORACLE_HOME").map(PathBuf::from), variable) {
+            Ok(home) => DiskFiles::read(&home).protected(),
+            // Without folders of VMs there are none.
+            Err(_) => ProtectedFiles::default(),
+        }
+    });
+}
+
+#[cfg(test)]
+#[path = "disk_files_tests.rs"]
+mod tests;

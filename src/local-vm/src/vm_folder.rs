@@ -1,0 +1,193 @@
+//! Removal of the folder of a VM: of a VM that its user removes, and of a start that was killed.
+//!
+//! ```text
+//!  vms/NAME/vm.json lock launcher.log root/ secrets/ known_hosts      files of ours; every other file stays
+//!      │ rename: a process that creates a VM of that name finds the whole folder or none
+//!      ▼
+//!  vms/.NAME.INODE.gone                                               removed; by the next sweep, if that is interrupted
+//! ```
+//!
+//! | folder without a record | |
+//! |---|---|
+//! | files of a start that was killed: no disk, no EFI variables, no TPM | removed by a sweep |
+//! | a disk, EFI variables or a TPM: the record was set aside or lost | stays; `coracle rm -f` removes it |
+//! | files that are not ours | stays |
+//! | a file that a process uses, or that was a disk of a VM | stays |
+
+use crate::disk_files::{DiskFiles, check_removal, files_below, reason_to_keep};
+use crate::error::{Error, Result};
+use crate::lock::LOCK;
+use crate::place::{Home, Lock, check_name, gone};
+use crate::record::Vm;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Name of the record of a VM.
+pub(crate) const RECORD: &str = "vm.json";
+/// Files and folders of a VM besides its lock. `known_hosts` is written by ssh.
+const OWN: [&str; 8] = [
+    RECORD,
+    "vm.json.partial",
+    "launcher.log",
+    "launcher.log.1",
+    "root",
+    "secrets",
+    "known_hosts",
+    "known_hosts.old",
+];
+/// Folders in `root` with files that outlive a start: disks, EFI variables, the TPM.
+const LASTING: [&str; 3] = ["disks", "nvram", "lib/swtpm"];
+/// End of the name of a folder that is being removed.
+const GONE: &str = ".gone";
+
+/// Kind of a folder that has no record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeftFolder {
+    /// There is no folder, or it has nothing but files of a start that was killed.
+    KilledStart,
+    /// It has this disk or state of a VM, whose record is not there.
+    LostRecord(PathBuf),
+    /// It has this file or folder, which is not ours.
+    Foreign(PathBuf),
+    /// A file there is in use, or was a disk of a VM: a sentence.
+    Used(String),
+}
+
+impl LeftFolder {
+    /// Message for the user about a folder that stays. `None` for one that a process still uses.
+    pub fn message(&self, home: &Home, name: &str) -> Option<String> {
+        let (folder, record) = (home.vm(name), home.vm_record(name));
+        match self {
+            LeftFolder::KilledStart | LeftFolder::Used(_) => None,
+            LeftFolder::LostRecord(file) => Some(format!(
+                "{} is kept: it has no record {}, and {} is there; bring back the record, or remove all with \
+                 'coracle rm -f {name}'",
+                folder.display(),
+                record.display(),
+                file.display()
+            )),
+            LeftFolder::Foreign(file) => Some(format!(
+                "{} is not a VM, and is kept: coracle has not made {}; move it to another folder",
+                folder.display(),
+                file.display()
+            )),
+        }
+    }
+
+    /// Examines a folder without a record.
+    pub fn examine(home: &Home, name: &str) -> Result<LeftFolder> {
+        let folder = home.vm(name);
+        let (own, foreign) = entries(&folder)?;
+        for lasting in LASTING.map(|lasting| folder.join("root").join(lasting)) {
+            if let Some(file) = files_below(&lasting)?.into_iter().next() {
+                return Ok(LeftFolder::LostRecord(file));
+            }
+        }
+        if let Some(file) = foreign.into_iter().next() {
+            return Ok(LeftFolder::Foreign(file));
+        }
+        let (disks, now) = (DiskFiles::read(home), Instant::now());
+        for path in own {
+            for file in files_below(&path)? {
+                if let Some(why) = reason_to_keep(&file, &disks, now)? {
+                    return Ok(LeftFolder::Used(why.into_sentence()));
+                }
+            }
+        }
+        Ok(LeftFolder::KilledStart)
+    }
+}
+
+/// Entries of a VM's folder: those that are ours, and those that are not. The lock is neither.
+fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
+    let all = match fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((vec![], vec![])),
+        other => other.map_err(cannot)?,
+    };
+    let all = all.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>();
+    let has_name = |path: &PathBuf, known: &[&str]| {
+        path.file_name().is_some_and(|name| known.iter().any(|&k| name == k))
+    };
+    let mut all: Vec<PathBuf> =
+        all.map_err(cannot)?.into_iter().filter(|path| !has_name(path, &[LOCK])).collect();
+    all.sort();
+    Ok(all.into_iter().partition(|path| has_name(path, &OWN)))
+}
+
+/// Removes the folder of a VM whose lock is held, unless a file there is the disk of a VM or in use. Files that are not ours
+/// stay, and the folder with them.
+pub(crate) fn remove(home: &Home, name: &str) -> Result<()> {
+    let folder = home.vm(name);
+    let (own, foreign) = entries(&folder)?;
+    check_removal(home, name, &own)?;
+    if foreign.is_empty() {
+        return set_aside(home, name);
+    }
+    // The record goes first: a folder without one is not listed.
+    let record = folder.join(RECORD);
+    for path in std::iter::once(&record).chain(&own).chain([&folder.join(LOCK)]) {
+        let removed = match fs::symlink_metadata(path) {
+            Ok(facts) if facts.is_dir() => fs::remove_dir_all(path),
+            _ => fs::remove_file(path),
+        };
+        gone(removed).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
+    }
+    for kept in foreign {
+        tracing::warn!("{} is kept: coracle has not made it", kept.display());
+    }
+    Ok(())
+}
+
+/// Removes the folder of a start that was killed, whose lock is held.
+pub fn remove_left(home: &Home, name: &str, _: &Lock) -> Result<LeftFolder> {
+    let left = match Vm::find(home, name)? {
+        Some(_) => return Ok(LeftFolder::Used(format!("{name} is a VM"))),
+        None => LeftFolder::examine(home, name)?,
+    };
+    if left == LeftFolder::KilledStart {
+        set_aside(home, name)?;
+    }
+    Ok(left)
+}
+
+/// Renames the folder of a VM, and removes it.
+fn set_aside(home: &Home, name: &str) -> Result<()> {
+    let folder = home.vm(name);
+    let cannot = |e| Error::io(format!("cannot remove {}", folder.display()), e);
+    let number = match fs::metadata(&folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(cannot)?.ino(),
+    };
+    // The inode number is unique among existing folders.
+    let aside = home.vms().join(format!(".{name}.{number}{GONE}"));
+    fs::rename(&folder, &aside).and_then(|()| gone(fs::remove_dir_all(&aside))).map_err(cannot)
+}
+
+/// Finishes removals that were interrupted.
+pub fn clear_gone(home: &Home) {
+    for entry in fs::read_dir(home.vms()).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if !entry
+            .metadata()
+            .is_ok_and(|facts| facts.is_dir() && is_set_aside(&entry.file_name(), facts.ino()))
+        {
+            continue;
+        }
+        // Another process may remove it at the same time.
+        match check_removal(home, "a VM that was being removed", [&path]) {
+            Ok(()) => drop(fs::remove_dir_all(&path)),
+            Err(e) => tracing::info!("{e}"),
+        }
+    }
+}
+
+/// True for the name that [`set_aside`] gives to a folder of this inode number.
+fn is_set_aside(name: &OsStr, number: u64) -> bool {
+    let name = name.to_str().and_then(|name| name.strip_prefix('.')?.strip_suffix(GONE)?.rsplit_once('.'));
+    name.is_some_and(|(vm, inode)| check_name(vm).is_ok() && inode == number.to_string())
+}
