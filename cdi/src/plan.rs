@@ -20,6 +20,7 @@ use crate::size::human;
 use crate::source;
 use crate::target::Destination;
 use crate::{Detail, Error, ErrorKind, Result};
+use disk_format::qcow2::Leftover;
 use disk_format::validate::Validator;
 use disk_format::{Codec, Format};
 
@@ -36,6 +37,8 @@ pub struct Facts {
     pub format: Format,
     /// The image file that is kept as it is; `format` is then raw.
     pub kept: Option<KeptImage>,
+    /// Bytes of an image file that are not of its disk, if the file is kept, or could be otherwise.
+    pub leftover: Option<Leftover>,
     /// The size of the disk that is read, if a header states it; of a file that is kept, the file's.
     pub virtual_size: Option<u64>,
     pub target: Destination,
@@ -48,6 +51,17 @@ impl Facts {
     /// The format of the disk in the source.
     pub fn source_format(&self) -> Format {
         self.kept.map_or(self.format, |kept| kept.format)
+    }
+
+    /// Warning about bytes of an image file that are not of its disk: they are kept, or the disk alone is written.
+    pub fn leftover_warning(&self) -> Option<String> {
+        let (why, name) = (self.leftover?, &self.source.name);
+        Some(match self.kept {
+            Some(_) => {
+                format!("{name} is kept as it is, though {why}: everybody who gets the file can read that")
+            }
+            None => format!("the disk of {name} is written anew, since {why}; --format keep keeps the file"),
+        })
     }
 
     /// The size that the guest sees of a disk that was written with this size.
@@ -215,6 +229,7 @@ pub fn plan<S, T>(
         let why = "the disk is read twice: first to find its zeros, by which all tables are known; nothing waits in a spool";
         reasons.push(why.to_owned());
     }
+    reasons.extend(facts.leftover_warning());
     if let (Some(bytes), Some(size), None, 0) =
         (facts.virtual_size, size, convert_options.resize, convert_options.growth)
         && size > bytes

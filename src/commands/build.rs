@@ -75,8 +75,9 @@ pub(crate) struct Args {
     #[arg(long)]
     keep: bool,
 
-    /// Format of the disk in the image [default: a qcow2 is kept, an ISO stays
-    /// raw, any other raw disk becomes a qcow2, which stores no holes]
+    /// Format of the disk in the image [default: a qcow2 is kept unless it has
+    /// snapshots or deleted data, an ISO stays raw, any other raw disk becomes
+    /// a qcow2, which stores no holes]
     #[arg(long, value_enum)]
     format: Option<Inside>,
 
@@ -204,6 +205,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.work.plan {
         let plan = ready.plan(&places)?;
         return if args.work.output.is_json() { ui::json(&plan) } else { ui::out(&plan.text()) };
+    }
+    if let Some(warning) = ready.leftover_warning() {
+        ui::say(&format!("coracle: warning: {warning}"));
     }
     let progress = ui::Progress::of(&watch, args.work.show());
     let built = ready.run(&places, &watch);

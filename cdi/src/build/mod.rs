@@ -114,6 +114,11 @@ pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
 }
 
 impl Ready {
+    /// Warning about bytes of the disk's file that are not of its disk.
+    pub fn leftover_warning(&self) -> Option<String> {
+        self.disk.as_ref().and_then(Prepared::leftover_warning)
+    }
+
     /// The plan as JSON and text.
     pub fn plan(&self, places: &Places) -> Result<BuildPlan> {
         let images = self.order.names.iter().map(|name| {

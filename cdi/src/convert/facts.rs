@@ -21,6 +21,7 @@ use crate::source::fetched::Fetched;
 use crate::source::sequential::Sequential;
 use crate::{Error, ErrorKind, Result};
 use container_disk::run_confined;
+use disk_format::qcow2::{Leftover, Qcow2, snapshots_of};
 use disk_format::{Format, Image, Limits, ReadAt, StreamPosition};
 use std::collections::VecDeque;
 use std::io::Read;
@@ -229,34 +230,54 @@ pub(super) fn gather(
         }
         None => by_stream(request, source)?,
     };
-    let Opened { access, layers, format, virtual_size, guest_size } = opened;
-    let kept = is_kept(request, format).then_some(KeptImage { format, virtual_size: guest_size });
+    let Opened { access, layers, format, virtual_size, guest_size, leftover, is_kept } = opened;
+    let kept = is_kept.then_some(KeptImage { format, virtual_size: guest_size });
     let output = match request.keep {
-        Keep::UnlessRaw(output) if format == Format::Raw => output,
+        Keep::UnlessRaw(output) if format == Format::Raw || leftover.is_some() => output,
         _ => request.output,
     };
     let format = if kept.is_some() { Format::Raw } else { format };
     let (source, target) = (source.facts().clone(), request.target.clone());
-    Ok((Facts { source, layers, format, kept, virtual_size, target, room, output }, access))
+    Ok((Facts { source, layers, format, kept, leftover, virtual_size, target, room, output }, access))
+}
+
+/// What the first bytes and the tables of a source tell.
+struct Looked {
+    format: Format,
+    /// The size that its guest sees.
+    guest_size: u64,
+    image: Box<dyn Image>,
+    /// Bytes of the file that are not of the disk, if the file may be kept.
+    leftover: Option<Leftover>,
+    is_kept: bool,
+}
+
+/// True if an image file is kept in which these bytes are not of the disk.
+fn keeps(request: &Request, leftover: Option<Leftover>) -> bool {
+    leftover.is_none() || request.keep == Keep::Yes
 }
 
 /// The format of the disk, the size that its guest sees, and its tables.
-fn look(
-    request: &Request,
-    name: &str,
-    bytes: Arc<dyn ReadAt>,
-    head: &[u8],
-) -> Result<(Format, u64, Box<dyn Image>)> {
+fn look(request: &Request, name: &str, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<Looked> {
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     unpacking::unread(format, unpacking::Place { name, layers: &[], member: None }).map_or(Ok(()), Err)?;
     let image = disk_format::open(format, bytes.clone(), limits(request))?;
     let guest_size = image.virtual_size();
-    if !is_kept(request, format) {
-        return Ok((format, guest_size, image));
+    refuse_named(request, format, name, &[], None)?;
+    let mut looked = Looked { format, guest_size, image, leftover: None, is_kept: false };
+    if !may_keep(request, format) {
+        return Ok(looked);
     }
-    // It refers to no other file, and its tables are valid; from here on it is only bytes.
-    walk(&*image)?;
-    Ok((format, guest_size, disk_format::open(Format::Raw, bytes, limits(request))?))
+    if format == Format::Qcow2 {
+        looked.leftover = Qcow2::open(bytes.clone(), limits(request))?.leftover()?;
+    }
+    if keeps(request, looked.leftover) {
+        // It refers to no other file, and its tables are valid; from here on it is only bytes.
+        walk(&*looked.image)?;
+        looked.image = disk_format::open(Format::Raw, bytes, limits(request))?;
+        looked.is_kept = true;
+    }
+    Ok(looked)
 }
 
 /// An opened source.
@@ -268,6 +289,10 @@ struct Opened {
     virtual_size: Option<u64>,
     /// The size that the guest sees, if a header states it.
     guest_size: Option<u64>,
+    /// Bytes of an image file that are not of its disk, as far as that is known.
+    leftover: Option<Leftover>,
+    /// True if the image file is kept.
+    is_kept: bool,
 }
 
 fn by_offset(
@@ -286,7 +311,7 @@ fn by_offset(
         true => Arc::new(Fetched::new(bytes.clone())?),
         false => bytes.clone(),
     };
-    let (format, guest_size, mut image) =
+    let Looked { format, guest_size, mut image, leftover, is_kept } =
         run_confined(|| look(request, &source.facts().name, tables, head))??;
     if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
         let (holes, size) = (source.clone(), bytes.size());
@@ -296,7 +321,8 @@ fn by_offset(
     }
     let virtual_size = Some(image.virtual_size());
     let access = SourceAccess::Seek(Seek { source: source.clone(), bytes, image });
-    Ok(Opened { access, layers: vec![], format, virtual_size, guest_size: Some(guest_size) })
+    let guest_size = Some(guest_size);
+    Ok(Opened { access, layers: vec![], format, virtual_size, guest_size, leftover, is_kept })
 }
 
 fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Opened> {
@@ -332,6 +358,7 @@ fn peel(
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     let place = unpacking::Place { name: &facts.name, layers: &layers, member: path.or(member.as_deref()) };
     unpacking::unread(format, place).map_or(Ok(()), Err)?;
+    refuse_named(request, format, &facts.name, &layers, path.or(member.as_deref()))?;
     let layers: Vec<_> = layers.into_iter().zip(needs).collect();
     let guest_size = match format {
         Format::Raw | Format::Iso => None,
@@ -342,13 +369,17 @@ fn peel(
             image.virtual_size()
         }
     };
-    let size = guest_size.filter(|_| !is_kept(request, format));
+    // Of a stream the header alone is known before its bytes are passed on.
+    let leftover = snapshots_of(head).filter(|_| format == Format::Qcow2 && may_keep(request, format));
+    let is_kept = may_keep(request, format) && keeps(request, leftover);
+    let size = guest_size.filter(|_| !is_kept);
     // Bytes that pass unchanged: the header of a file in an archive states their number before the first of
     // them has come.
     let told = if layers.is_empty() { facts.size } else { reader.size() };
-    let virtual_size = size.or_else(|| told.filter(|_| is_as_it_is(request, format)));
+    let virtual_size =
+        size.or_else(|| told.filter(|_| is_kept || matches!(format, Format::Raw | Format::Iso)));
     let name = &facts.name;
-    let reader: Box<dyn HoleRead + Send> = match is_kept(request, format) {
+    let reader: Box<dyn HoleRead + Send> = match is_kept {
         true => Box::new(ValidatingReader::new(reader, name, limits(request))),
         // Other streams are read by offset, or cannot be entered again.
         false if layers.is_empty() && request.convert_options.checksum.is_some() => {
@@ -358,7 +389,8 @@ fn peel(
     };
     let source = source.clone();
     let stream = Stream { source, reader, counted, boundaries, sums, from: 0, position: None };
-    Ok(Opened { access: SourceAccess::Stream(stream), layers, format, virtual_size, guest_size })
+    let access = SourceAccess::Stream(stream);
+    Ok(Opened { access, layers, format, virtual_size, guest_size, leftover, is_kept })
 }
 
 /// Reads all tables of an image; they are checked as they are read.
@@ -387,13 +419,9 @@ pub(super) fn limits(request: &Request) -> Limits {
     Limits { max_size: request.convert_options.max_size, ..Limits::default() }
 }
 
-/// True if a file of this format passes unchanged.
-fn is_kept(request: &Request, format: Format) -> bool {
+/// True if a file of this format may pass unchanged.
+fn may_keep(request: &Request, format: Format) -> bool {
     request.keep != Keep::No && !matches!(format, Format::Raw | Format::Iso)
-}
-
-fn is_as_it_is(request: &Request, format: Format) -> bool {
-    matches!(format, Format::Raw | Format::Iso) || is_kept(request, format)
 }
 
 /// Path of the disk in an archive. That in an image was looked up when the image was opened.
@@ -403,6 +431,21 @@ fn member(request: &Request) -> Option<&str> {
 
 fn looks_raw(request: &Request) -> bool {
     request.source_format == Some(Format::Raw)
+}
+
+/// Refuses a raw disk whose name promises another format, unless the user has said what it is.
+fn refuse_named(
+    request: &Request,
+    format: Format,
+    name: &str,
+    layers: &[filter::Layer],
+    member: Option<&str>,
+) -> Result<()> {
+    // A disk of an image is named by its image, or by its path in it, which its author has chosen.
+    if format != Format::Raw || request.source_format.is_some() || request.source.image().is_some() {
+        return Ok(());
+    }
+    filter::refuse_raw(name, layers, member).map_or(Ok(()), |what| Err(Error::refused(what).nameless()))
 }
 
 fn refuse_unreadable(name: &str, head: &[u8]) -> Result<()> {

@@ -71,7 +71,8 @@ pub enum Keep {
     No,
     /// The image file is kept, in any format.
     Yes,
-    /// A raw disk is written in this format; any other file (also an ISO) is kept.
+    /// A raw disk is written in this format, and the disk of an image file with bytes that are not of the disk; any other file
+    /// (also an ISO) is kept.
     UnlessRaw(Output),
 }
 
@@ -157,6 +158,11 @@ impl Prepared {
     /// True if the bytes of a raw disk are written, and no image file.
     pub(crate) fn writes_raw(&self) -> bool {
         self.plan.facts.kept.is_none() && self.plan.facts.output == Output::Raw
+    }
+
+    /// Warning about bytes of the source file that are not of its disk.
+    pub fn leftover_warning(&self) -> Option<String> {
+        self.plan.facts.leftover_warning()
     }
 
     /// The plan as text.

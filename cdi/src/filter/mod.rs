@@ -40,6 +40,7 @@ pub mod holes;
 mod lanes;
 pub mod limit;
 mod marks;
+mod name_check;
 pub(crate) mod plain;
 pub mod progress;
 pub mod read_ahead;
@@ -54,6 +55,7 @@ mod zstd;
 
 pub(crate) use detect::mistaken_for;
 pub use detect::{detect, refused_layer};
+pub use name_check::refuse_raw;
 pub(crate) use tar::looks_like_tar;
 
 use crate::{Detail, Error, Result};

@@ -36,6 +36,7 @@ use crate::{Error, Result, plan};
 use blocks::{Blocks, Meter};
 use container_disk::run_confined;
 use disk_format::inspect::{inspect_partial, outside};
+use disk_format::qcow2::snapshots_of;
 use disk_format::{ErrorKind, Format, GuestView, Image, Limits, PrefixView, ReadAt, qcow2};
 use front::Front;
 use std::sync::Arc;
@@ -168,6 +169,11 @@ fn look(
         if let Some(image) = accepted(open(format, &blocks, limits), report)? {
             report.virtual_size = Some(image.virtual_size());
             report.facts = image.facts().into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+            if format == Format::Qcow2 && snapshots_of(&head).is_some() {
+                let names = qcow2::Qcow2::open(blocks.clone(), limits).and_then(|image| image.snapshots());
+                let names = accepted(names, report)?.map(|names| names.join(", "));
+                report.facts.extend(names.map(|names| ("snapshot names".to_owned(), names)));
+            }
             let guest = GuestView::new(image, blocks);
             report.disk = Some((&inspect_partial(&guest, Some(guest.size()))).into());
             if options.usage {

@@ -527,3 +527,25 @@ fn a_target_that_is_the_source_or_is_called_something_else_is_refused() {
     place.run(&["convert", "-q", "-O", "raw", "disk.raw", "x.vmdk"]).ok();
     place.is_the_disk("x.vmdk");
 }
+
+/// They became raw disks of nothing, with exit code 0.
+#[test]
+fn a_file_that_is_not_what_its_name_says_is_refused() {
+    let place = place(40);
+    place.qcow2("q.qcow2", "");
+    place.shell("xz -k disk.raw; printf x | dd of=disk.raw.xz bs=1 conv=notrunc status=none");
+    place.shell(
+        "printf x | dd of=q.qcow2 bs=1 conv=notrunc status=none; echo not found >junk.qcow2; gzip -k q.qcow2",
+    );
+    for (name, shown) in [
+        ("junk.qcow2", "junk.qcow2 is named as a qcow2 image"),
+        ("q.qcow2", "q.qcow2 is named as a qcow2 image"),
+        ("q.qcow2.gz", "q.qcow2.gz is named as a qcow2 image"),
+        ("disk.raw.xz", "disk.raw.xz is named as xz"),
+    ] {
+        place.run(&["convert", name, "out.img"]).refused(3, shown);
+        assert!(!place.path("out.img").exists());
+    }
+    place.run(&["convert", "-f", "raw", "junk.qcow2", "out.img"]).ok();
+    assert!(place.path("out.img").exists());
+}

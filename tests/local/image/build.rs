@@ -251,3 +251,35 @@ fn the_plan_tells_where_a_disk_waits() {
     assert_eq!(json["disk"]["target_format"], "qcow2");
     assert!(place.run(&["images", "-q"]).ok().out.is_empty(), "a plan builds nothing");
 }
+
+/// Whoever got the image read them.
+#[test]
+fn deleted_data_of_a_qcow2_is_not_published_unless_it_is_asked_for() {
+    let place = place(20);
+    let has = |name: &str| place.bytes(name).windows(512).any(|piece| piece == [b'S'; 512]);
+    place.shell("cp disk.qcow2 kept.qcow2; qemu-io -c 'write -P 0x53 1M 64k' kept.qcow2");
+    place.shell("qemu-img snapshot -c before kept.qcow2; qemu-io -c 'write -z 1M 64k' kept.qcow2");
+    let facts = told(place.run(&["inspect", "--json", "kept.qcow2"]), "/facts/snapshot names");
+    assert_eq!(facts, "before");
+    assert!(has("kept.qcow2"), "the file has them");
+    for source in ["kept.qcow2", "kept.qcow2.xz"] {
+        place.shell("xz -kf kept.qcow2");
+        let ran = place.run(&["build", "-t", "oci-archive:os.tar", "--layer", "none", source]).ok();
+        assert!(
+            ran.err.contains("is written anew, since it has an internal snapshot; --format keep"),
+            "{}",
+            ran.err
+        );
+        assert!(!has("os.tar"), "{source}");
+        place.shell("rm os.tar");
+    }
+    let keeps = ["build", "-t", "oci-archive:os.tar", "--layer", "none", "--format", "keep", "kept.qcow2"];
+    let ran = place.run(&keeps).ok();
+    assert!(ran.err.contains("is kept as it is, though it has an internal snapshot"), "{}", ran.err);
+    assert!(has("os.tar"));
+    // A clean one is the file itself, without a word.
+    let ran = place.run(&["build", "-t", "clean", "disk.qcow2"]).ok();
+    assert!(!ran.err.contains("warning"), "{}", ran.err);
+    let keep = built(&place, &["-t", "same", "--format", "keep", "disk.qcow2"]);
+    assert_eq!(built(&place, &["-t", "same", "disk.qcow2"]), keep);
+}

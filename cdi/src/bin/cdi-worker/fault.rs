@@ -266,6 +266,7 @@ mod tests {
             layers: vec![],
             format: Format::Raw,
             kept: None,
+            leftover: None,
             virtual_size: Some(3 << 20),
             target: Destination::Device("/dev/cdi-block-volume".into()),
             room: Some(1 << 20),

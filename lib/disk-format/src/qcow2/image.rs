@@ -8,6 +8,7 @@ use super::refcounts::RefcountBuilder;
 use super::{refuse, snapshots};
 use crate::image::{Image, Limits};
 use crate::{Error, ErrorKind, Format, ReadAt, Result, Window};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Size of the first read. It covers the header and its extensions in common images.
@@ -38,6 +39,28 @@ impl Qcow2 {
         snapshots::check(&header, &bytes)?;
         let map = Map { header, l1, occupied, file_end: Some(file_end) };
         Ok(Qcow2 { bytes, map, budget: Budget::new(limits) })
+    }
+
+    /// Names of the internal snapshots.
+    pub fn snapshots(&self) -> Result<Vec<String>> {
+        snapshots::names(&self.map.header, &self.bytes)
+    }
+
+    pub(super) fn bytes(&self) -> &dyn ReadAt {
+        &*self.bytes
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        &self.map.header
+    }
+
+    /// Ranges of the file with tables and the header.
+    pub(super) fn metadata(&self) -> impl Iterator<Item = Range<u64>> {
+        let (bits, map) = (self.map.header.cluster_bits, &self.map);
+        let whole = move |cluster: u32| (u64::from(cluster) << bits)..(u64::from(cluster) + 1) << bits;
+        let tables =
+            map.l1.tables.iter().map(|table| table.cluster).chain(map.occupied.blocks().iter().copied());
+        map.header.fixed().into_iter().map(|(range, _)| range).chain(tables.map(whole))
     }
 }
 

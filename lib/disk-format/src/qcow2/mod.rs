@@ -8,7 +8,7 @@
 //!  └──────────┘    └────────────┘   └────────────┘   └──────────────┘    └──────────────────┘
 //!   header.rs       refcounts.rs     l1.rs            l2.rs, map.rs       the caller reads them
 //!   extensions.rs   occupied.rs: positions of metadata, which nothing else may overlap
-//!   snapshots.rs
+//!   snapshots.rs    leftover.rs: bytes of the file that are not of the disk
 //! ```
 //!
 //! **Owns** the meaning of every table entry, and checks each before it becomes an [`Extent`](crate::Extent):
@@ -23,6 +23,7 @@ mod header;
 mod image;
 mod l1;
 mod l2;
+mod leftover;
 mod map;
 mod occupied;
 mod refcounts;
@@ -31,6 +32,7 @@ mod stream;
 pub mod write;
 
 pub use image::Qcow2;
+pub use leftover::{Leftover, snapshots_of};
 pub use stream::Qcow2Stream;
 
 use crate::{Error, ErrorKind, Format};

@@ -48,6 +48,32 @@ pub(super) fn check(header: &Header, bytes: &dyn ReadAt) -> Result<()> {
     Ok(())
 }
 
+/// Most names that are returned, and the longest one in bytes.
+const NAMES: u32 = 64;
+const NAME: u16 = 256;
+
+/// Names of the first snapshots, printable. The table was checked.
+pub(super) fn names(header: &Header, bytes: &dyn ReadAt) -> Result<Vec<String>> {
+    let (mut names, mut at) = (vec![], header.snapshots_offset);
+    for _ in 0..header.snapshots.min(NAMES) {
+        let read = |buffer: &mut [u8], at: u64| {
+            bytes
+                .read_exact_at(buffer, at)
+                .map_err(|e| Error::io(Format::Qcow2, "the snapshot table cannot be read", at, e))
+        };
+        let mut fixed = [0; SNAPSHOT_ENTRY as usize];
+        read(&mut fixed, at)?;
+        let u16 = |from: usize| u16::from_be_bytes([fixed[from], fixed[from + 1]]);
+        let extra = fixed[36..40].try_into().map_or(0, u32::from_be_bytes);
+        let begin = at + SNAPSHOT_ENTRY + u64::from(extra) + u64::from(u16(12));
+        let mut name = vec![0; usize::from(u16(14).min(NAME))];
+        read(&mut name, begin)?;
+        names.push(printable::line(&String::from_utf8_lossy(&name)));
+        at = (begin + u64::from(u16(14))).next_multiple_of(8);
+    }
+    Ok(names)
+}
+
 struct Reader<'a> {
     bytes: &'a dyn ReadAt,
     at: u64,

@@ -1,0 +1,105 @@
+//! Names that promise a format, as `disk.qcow2` and `disk.raw.xz` do, of sources whose bytes are of none: a page with an error, a
+//! damaged file. Taken for a raw disk, such a file would be a disk of nothing, and nobody would notice.
+
+use super::Layer;
+
+/// Ends of names, with the format that each promises.
+const FORMATS: [(&str, &str); 8] = [
+    ("qcow2", "a qcow2 image"),
+    ("qcow", "a qcow image"),
+    ("vmdk", "a VMDK image"),
+    ("vdi", "a VDI image"),
+    ("vhdx", "a VHDX image"),
+    ("ova", "an OVA archive"),
+    ("tar", "a tar archive"),
+    ("zip", "a zip archive"),
+];
+/// Ends of names, with the compression that each promises.
+const COMPRESSIONS: [(&str, &str); 6] =
+    [("gz", "gzip"), ("xz", "xz"), ("zst", "zstd"), ("zstd", "zstd"), ("bz2", "bzip2"), ("lz4", "lz4")];
+/// Ends of names of compressed archives.
+const ARCHIVES: [(&str, &str); 5] =
+    [("tgz", "gzip"), ("txz", "xz"), ("tzst", "zstd"), ("tbz", "bzip2"), ("tbz2", "bzip2")];
+
+/// The refusal of a source that would be taken for a raw disk: its name promises another format, which was not found in it.
+/// `layers`: those that were found around it. `member`: its name in an archive.
+pub fn refuse_raw(name: &str, layers: &[Layer], member: Option<&str>) -> Option<String> {
+    let archive = layers.iter().position(|&layer| layer == Layer::Tar);
+    let (shown, inner) = match (archive, member) {
+        (Some(at), Some(member)) => (member, &layers[at + 1..]),
+        (Some(_), None) => return None,
+        (None, _) => (name, layers),
+    };
+    let promised = promise(shown, inner.len())?;
+    Some(format!(
+        "{} is named as {promised}, and its bytes are of no format that is known here: it may be damaged, or a page with an error; \
+         if it is a raw disk, say so (-f raw), or give it another name",
+        printable::line(shown)
+    ))
+}
+
+/// The format that a name promises once this number of compressions is removed.
+fn promise(name: &str, removed: usize) -> Option<&'static str> {
+    // An address ends before its query.
+    let path = if name.contains("://") { name.split(['?', '#']).next().unwrap_or(name) } else { name };
+    let file = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+    let find = |known: &[(&str, &'static str)], end: &str| {
+        known.iter().find(|(known, _)| *known == end).map(|(_, what)| *what)
+    };
+    let mut stem = file.as_str();
+    for _ in 0..removed {
+        match stem.rsplit_once('.') {
+            Some((rest, end)) if find(&COMPRESSIONS, end).is_some() => stem = rest,
+            // The compression has no end of its own.
+            _ => break,
+        }
+    }
+    let (rest, end) = stem.rsplit_once('.')?;
+    if rest.is_empty() {
+        return None;
+    }
+    find(&FORMATS, end)
+        .or_else(|| find(&COMPRESSIONS, end))
+        .or_else(|| find(&ARCHIVES, end).filter(|_| removed == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_promises_a_format_is_held_to_it() {
+        let refused = |name: &str, layers: &[Layer]| refuse_raw(name, layers, None).is_some();
+        for name in [
+            "junk.qcow2",
+            "http://h/e.qcow2?token=x.raw",
+            "d.raw.xz",
+            "a/D.VMDK",
+            "b.tar.gz",
+            "c.ova",
+            "e.img.zst",
+            "t.tgz",
+        ] {
+            assert!(refused(name, &[]), "{name}");
+        }
+        for name in [
+            "disk.img",
+            "disk",
+            ".qcow2",
+            "http://h/get?file=a.qcow2",
+            "a.qcow2/disk.raw",
+            "x.iso",
+            "v.vhd",
+            "qcow2",
+        ] {
+            assert!(!refused(name, &[]), "{name}");
+        }
+        assert!(!refused("d.raw.xz", &[Layer::Xz]) && !refused("d.gz", &[Layer::Gzip]));
+        assert!(refused("q.qcow2.gz", &[Layer::Gzip]) && refused("d.raw.gz.xz", &[Layer::Xz]));
+        assert!(!refused("all.tar", &[Layer::Tar]) && !refused("t.tgz", &[Layer::Gzip, Layer::Tar]));
+        let member = |path| refuse_raw("all.tar", &[Layer::Tar], Some(path));
+        assert!(
+            member("disk.raw").is_none() && member("deep/q.qcow2").unwrap().contains("deep/q.qcow2 is named")
+        );
+    }
+}
