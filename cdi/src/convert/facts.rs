@@ -3,6 +3,7 @@
 //! The calling thread opens the source. Code that parses its bytes runs on a confined thread, which can open
 //! nothing.
 
+use super::boundaries::Boundaries;
 use super::{Keep, Request};
 use crate::filter::holes::{Dense, HoleRead};
 use crate::filter::plain::Plain;
@@ -11,7 +12,7 @@ use crate::filter::read_ahead::{ReadAhead, Shape};
 use crate::filter::stack::{self, Stack};
 use crate::filter::validating_reader::ValidatingReader;
 use crate::filter::verify::{SumAt, Sums, Verify};
-use crate::filter::{self, Boundary, Budget, OnBoundary, STATES, unpacking};
+use crate::filter::{self, Boundary, Budget, unpacking};
 use crate::journal::Tables;
 use crate::plan::{self, Facts, Flow, KeptImage, SourceAccess};
 use crate::run::holes::Sparse;
@@ -23,9 +24,8 @@ use crate::{Error, ErrorKind, Result};
 use container_disk::run_confined;
 use disk_format::qcow2::{Leftover, Qcow2, snapshots_of};
 use disk_format::{Format, Image, Limits, ReadAt, StreamPosition};
-use std::collections::VecDeque;
 use std::io::Read;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A source that is read by offset.
 pub(crate) struct Seek {
@@ -58,41 +58,6 @@ impl Flow<Seek, Stream> {
                 &stream.source
             }
         }
-    }
-}
-
-/// The most boundaries that are kept, beside the bound on their states ([`STATES`]).
-const MOST: usize = 4096;
-
-/// Boundaries where a decoder could be entered again.
-#[derive(Clone, Default)]
-pub(crate) struct Boundaries(Arc<Mutex<VecDeque<Boundary>>>);
-
-impl Boundaries {
-    fn note(&self) -> OnBoundary {
-        let list = self.0.clone();
-        Arc::new(move |boundary| {
-            let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-            let states: usize = list.iter().map(|kept| kept.state.len()).sum();
-            if list.len() >= MOST || states + boundary.state.len() > STATES {
-                // No mark has used them for long: every second one is dropped.
-                let mut is_kept = false;
-                list.retain(|_| {
-                    is_kept = !is_kept;
-                    is_kept
-                });
-            }
-            list.push_back(boundary);
-        })
-    }
-
-    /// The last one whose decoded bytes before it are all done; older ones are dropped.
-    pub(crate) fn last_before(&self, done: u64) -> Option<Boundary> {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while list.get(1).is_some_and(|next| next.output <= done) {
-            list.pop_front();
-        }
-        list.front().filter(|first| first.output <= done).cloned()
     }
 }
 
@@ -603,24 +568,5 @@ mod tests {
                 assert!(e.to_string().contains("not those that an earlier run has read"), "{layer}: {e}");
             }
         }
-    }
-
-    #[test]
-    fn the_states_of_boundaries_have_a_bound() {
-        let boundaries = Boundaries::default();
-        let note = boundaries.note();
-        let at = |n: u64, state: usize| Boundary { input: n, output: n, state: vec![0; state] };
-        for n in 1..=10_000 {
-            note(at(n, 32 << 10));
-            let held: usize = boundaries.0.lock().unwrap().iter().map(|kept| kept.state.len()).sum();
-            assert!(held <= STATES, "{held} bytes after {n}");
-        }
-        let kept = boundaries.0.lock().unwrap().len();
-        assert!(kept >= 16, "{kept} are left");
-        assert_eq!(boundaries.last_before(10_000), Some(at(10_000, 32 << 10)));
-        for n in 1..=10_000 {
-            note(at(10_000 + n, 0));
-        }
-        assert!(boundaries.0.lock().unwrap().len() <= MOST);
     }
 }

@@ -10,6 +10,7 @@
 //! The meaning of names is decided before, by the caller: [`SourceSpec::resolve`], [`Destination::from_name`], or a job
 //! ([`crate::import`]).
 
+mod boundaries;
 mod execute;
 mod facts;
 mod overlap;

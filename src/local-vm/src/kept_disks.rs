@@ -560,7 +560,8 @@ mod tests {
         let file = File::open(disk(&home, "web")).unwrap();
         file.lock_shared().unwrap();
         let e = remove(&home, "web", true).unwrap_err();
-        assert!(e.to_string().contains("is not removed: it is locked"), "{e}");
+        let e = e.to_string();
+        assert!(e.contains("web is not removed: ") && e.contains("disk.img is in use: it is locked"), "{e}");
         drop(file);
         settled(|| remove(&home, "web", true)).unwrap();
     }

@@ -99,7 +99,7 @@ fn a_journal_shows_that_an_unfinished_file_is_ours() {
     drop((target, journal));
     let real = RealFolder::open(folder.path()).unwrap();
     let name = OsStr::new("disk.img.partial.journal");
-    let is_ours = |partial| crate::journal::is_journal(&real, name, partial);
+    let is_ours = |partial| journal::is_journal(&real, name, partial);
     assert!(is_ours(None) && is_ours(Some(&partial)));
     assert!(!is_ours(Some("inode:1 born:unknown")), "a file that was put in its place");
     set_mode(&folder.path().join(name), 0o666);
