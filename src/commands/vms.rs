@@ -123,7 +123,7 @@ fn remove_chosen(
                 continue;
             }
             local_vm::launch::end(home, name)?;
-            Vm::forget(home, name, lock)?;
+            vm_folder::forget(home, name, lock)?;
         }
         return Ok(());
     }
@@ -142,7 +142,7 @@ fn ended_and_locked(home: &Home, name: &str, force: bool, meanwhile: impl Fn()) 
                 wait_for_qemu(home, name)?;
             }
             local_vm::launch::end(home, name)?;
-            Vm::forget(home, name, lock)?;
+            vm_folder::forget(home, name, lock)?;
             return Ok(None);
         }
         Err(e) => return Err(e.into()),

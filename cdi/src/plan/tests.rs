@@ -1,6 +1,7 @@
 //! The plan as a table.
 
 use super::*;
+use crate::filter::Need;
 use crate::filter::verify::Digest;
 use crate::source::{EvidenceStrength, Identity, SourceFacts};
 

@@ -5,6 +5,7 @@ use crate::kept_disks;
 use crate::vm_folder::{self, LeftFolder};
 use api::launcher::{Format, Resolved, Sync};
 use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 struct Place {
     _folder: tempfile::TempDir,
@@ -43,7 +44,7 @@ impl Place {
     }
 
     fn forget(&self, name: &str) -> Result<()> {
-        Vm::forget(&self.home, name, self.home.lock_vm(name).unwrap())
+        vm_folder::forget(&self.home, name, self.home.lock_vm(name).unwrap())
     }
 }
 
@@ -181,4 +182,31 @@ fn only_what_a_removal_set_aside_is_removed_later() {
     place.vm("b", &used.join("root/disks/a.qcow2"));
     vm_folder::clear_gone(&place.home);
     assert!(kept.exists() && other.exists() && used.exists() && !left.exists());
+}
+
+#[test]
+fn a_vm_is_made_though_others_sweep_its_folder_away() {
+    let Place { _folder, home } = Place::new();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if let Ok(lock) = home.lock_vm("a") {
+                    vm_folder::clear(&home, "a").unwrap();
+                    drop(lock);
+                }
+                // A sweep is over in a moment; one after the other without a pause would keep everybody out.
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let made = || {
+            let lock = home.claim_vm("a")?;
+            fs::write(home.vm("a").join("launcher.log"), "mine").unwrap();
+            drop(lock);
+            Ok(())
+        };
+        let all: Result<()> = (0..200).try_for_each(|_| made());
+        done.store(true, Ordering::Relaxed);
+        all.unwrap();
+    });
 }

@@ -234,7 +234,7 @@ fn a_disk_of_a_killed_start_is_raw_whatever_its_guest_wrote_in_front() {
         fs::create_dir_all(place.home.vm("vm")).unwrap();
         record.save(&place.home).unwrap();
         assert_eq!(place.run(&place.disk).unwrap(), Format::Raw);
-        Vm::forget(&place.home, "vm", place.home.lock_vm("vm").unwrap()).unwrap();
+        crate::vm_folder::forget(&place.home, "vm", place.home.lock_vm("vm").unwrap()).unwrap();
         assert_eq!(place.run(&place.disk).unwrap(), Format::Raw);
         refresh(&place.home, &mut record, usable).unwrap();
         assert_eq!(record.host_disks["root"].format, Format::Raw);
@@ -442,7 +442,7 @@ fn a_device_and_the_file_below_it_stay_raw_after_their_vm_is_removed() {
     assert!(!written(&path) && !written(&own));
     with_device(&place, &path);
     assert!(written(&path) && written(&device.0) && written(&own) && !written(&other) && !written(&second.0));
-    Vm::forget(&place.home, "vm", place.home.lock_vm("vm").unwrap()).unwrap();
+    crate::vm_folder::forget(&place.home, "vm", place.home.lock_vm("vm").unwrap()).unwrap();
     assert!(written(&path) && written(&own) && !written(&other));
     assert!(is_known_raw(&place.home, &own, &mut None).unwrap(), "'coracle run own.img'");
 
@@ -472,7 +472,7 @@ fn every_disk_file_of_a_vm_is_protected_also_after_its_removal() {
         let mut record = place.ran(format);
         assert_eq!(place.next(&mut record).unwrap(), format);
         assert!(is_protected(&place.disk) && !is_protected(&other), "{format:?}");
-        Vm::forget(&place.home, "vm", place.home.lock_vm("vm").unwrap()).unwrap();
+        crate::vm_folder::forget(&place.home, "vm", place.home.lock_vm("vm").unwrap()).unwrap();
         assert!(is_protected(&place.disk) && !is_protected(&other), "{format:?}");
         fs::remove_file(place.home.raw_disks()).unwrap();
         assert!(!is_protected(&place.disk));

@@ -21,7 +21,6 @@
 use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::{ATTEMPTS, LOCK};
-use crate::vm_folder::RECORD;
 use container_disk::Digest;
 use container_disk::store::relative_home;
 use guard::folder::Parents;
@@ -31,6 +30,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use crate::lock::Lock;
+
+/// Name of the record of a VM in its folder.
+pub(crate) const RECORD: &str = "vm.json";
 
 /// The longest path a unix socket can have, without the zero at its end.
 const SOCKET_MAX: usize = 107;
@@ -354,7 +356,6 @@ fn unusable(folder: &Path, e: &guard::folder::FolderError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm_folder;
 
     fn home(root: Option<&str>, set: &[(&str, &str)]) -> Result<Home> {
         Home::from_env(root.map(PathBuf::from), |name| {
@@ -437,34 +438,6 @@ mod tests {
         for bad in ["", "-a", "a-", "A", "a/b", "..", "a..b", ".a", "a b", "ä", &"a".repeat(254)] {
             assert_eq!(check_name(bad).unwrap_err().kind(), ErrorKind::Usage, "{bad}");
         }
-    }
-
-    #[test]
-    fn a_vm_is_made_though_others_sweep_its_folder_away() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = home(folder.path().to_str(), &[]).unwrap();
-        let done = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    if let Ok(lock) = home.lock_vm("a") {
-                        vm_folder::remove(&home, "a").unwrap();
-                        drop(lock);
-                    }
-                    // A sweep is over in a moment; one after the other without a pause would keep everybody out.
-                    std::thread::sleep(Duration::from_micros(200));
-                }
-            });
-            let made = || {
-                let lock = home.claim_vm("a")?;
-                std::fs::write(home.vm("a").join("launcher.log"), "mine").unwrap();
-                drop(lock);
-                Ok(())
-            };
-            let all: Result<()> = (0..200).try_for_each(|_| made());
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
-            all.unwrap();
-        });
     }
 
     #[test]

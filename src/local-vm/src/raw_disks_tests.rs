@@ -3,7 +3,7 @@
 use super::*;
 use crate::host_disks::{add_made, is_known_raw, is_written_raw, note_raw, recorded};
 use crate::host_file::files;
-use crate::record::{Record, Vm};
+use crate::record::Record;
 use api::launcher::{Resolved, Sync};
 use serde_json::json;
 use std::fs::{self, File};
@@ -52,7 +52,7 @@ impl Place {
     }
 
     fn forget(&self) {
-        Vm::forget(&self.home, "vm", self.home.lock_vm("vm").unwrap()).unwrap();
+        crate::vm_folder::forget(&self.home, "vm", self.home.lock_vm("vm").unwrap()).unwrap();
     }
 
     fn knows(&self, path: &Path) -> bool {

@@ -11,10 +11,9 @@ use super::client::{Client, NextState};
 use super::host_file::{HostDevices, HostDisks};
 use super::launch;
 use super::lock::{self, LOCK};
-use super::place::{Home, Lock, gone};
-use super::raw_disks::{self, RecordedDisks};
+use super::place::{Home, Lock};
+use super::raw_disks::RecordedDisks;
 use super::user_words::UserWords;
-use super::vm_folder;
 use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
@@ -362,36 +361,6 @@ impl Vm {
             }
         }
     }
-
-    /// Removes all files of a VM here, unless one of them is the disk of a VM. Its launcher must have ended. With its QEMU still running it is an error: nothing
-    /// could find that process afterwards.
-    pub fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
-        if let Some((pid, file)) = launch::qemu(home, name)? {
-            let what = format!("the files of {name} are not removed: its QEMU (process {pid}) runs");
-            return Err(Error::failed(what).with_hint(format!(
-                "end that process (kill {pid}); if it is not that of {name}, remove {}",
-                file.display()
-            )));
-        }
-        let remove = |path: &Path| {
-            gone(std::fs::remove_file(path))
-                .map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
-        };
-        // A record that cannot be read says nothing about disks.
-        if let Ok(Some(vm)) = Vm::find(home, name) {
-            raw_disks::keep(home, vm.record.disks())?;
-        }
-        remove(&home.socket(name)?)?;
-        // Another home may have a VM of this name, whose launcher listens there.
-        if let Some(earlier) =
-            home.earlier_socket(name).filter(|path| !Client::new(name, path.clone()).is_there())
-        {
-            remove(&earlier)?;
-        }
-        vm_folder::remove(home, name)?;
-        drop(lock);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -401,6 +370,7 @@ pub(crate) use tests::Qemu;
 mod tests {
     use super::*;
     use crate::fake_launcher::FakeLauncher;
+    use crate::vm_folder::forget;
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
     use std::process::{Child, Command};
@@ -465,13 +435,13 @@ mod tests {
         std::fs::remove_file(launch::root(&home, "vm").join("state.json")).unwrap();
         assert!(vm.standing().unwrap().is_up());
 
-        let e = Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap_err().to_string();
+        let e = forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap_err().to_string();
         assert!(e.contains(&format!("its QEMU (process {}) runs", qemu.id())), "{e}");
         assert!(e.contains(&format!("kill {}", qemu.id())) && e.contains("n_vm.pid"), "{e}");
         assert!(Vm::find(&home, "vm").unwrap().is_some());
         drop(qemu);
         assert_eq!(left(&home, b"", u32::MAX).standing().unwrap(), Standing::Left(None));
-        Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
+        forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
         assert!(!home.vm("vm").exists());
     }
 
@@ -525,11 +495,11 @@ mod tests {
         std::fs::create_dir_all(earlier.parent().unwrap()).unwrap();
         let listener = UnixListener::bind(&earlier).unwrap();
         left(&home, b"", u32::MAX);
-        Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
+        forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
         assert!(earlier.exists(), "a launcher of another home listens there");
         drop(listener);
         left(&home, b"", u32::MAX);
-        Vm::forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
+        forget(&home, "vm", home.lock_vm("vm").unwrap()).unwrap();
         assert!(!earlier.exists() && !home.vm("vm").exists());
     }
 }

@@ -25,7 +25,7 @@ use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, memory, missing, network};
-use super::vm_folder::{LeftFolder, remove_left};
+use super::vm_folder::{LeftFolder, forget, remove_left};
 use super::worker::{self, Task};
 use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
@@ -353,7 +353,7 @@ fn wait_for_start(vm: &Vm, client: &Client, given: &Sync) -> Result<State> {
 
 /// Removes the files of a failed start; `rm -f` removes those that could not be removed here.
 fn clean(home: &Home, name: &str, lock: Lock) {
-    if let Err(e) = launch::end(home, name).and_then(|()| Vm::forget(home, name, lock)) {
+    if let Err(e) = launch::end(home, name).and_then(|()| forget(home, name, lock)) {
         tracing::warn!("the files of {name} were not removed: {e}");
     }
 }

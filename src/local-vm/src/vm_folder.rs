@@ -14,10 +14,13 @@
 //! | files that are not ours | stays |
 //! | a file that a process uses, or that was a disk of a VM | stays |
 
+use crate::client::Client;
 use crate::disk_files::{DiskFiles, check_removal, files_below, reason_to_keep};
 use crate::error::{Error, Result};
+use crate::launch;
 use crate::lock::LOCK;
-use crate::place::{Home, Lock, check_name, gone};
+use crate::place::{Home, Lock, RECORD, check_name, gone};
+use crate::raw_disks;
 use crate::record::Vm;
 use std::ffi::OsStr;
 use std::fs;
@@ -26,8 +29,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Name of the record of a VM.
-pub(crate) const RECORD: &str = "vm.json";
 /// Files and folders of a VM besides its lock. `known_hosts` is written by ssh.
 const OWN: [&str; 8] = [
     RECORD,
@@ -119,9 +120,38 @@ fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     Ok(all.into_iter().partition(|path| has_name(path, &OWN)))
 }
 
+/// Removes all files of a VM here, unless one of them is the disk of a VM. Its launcher must have ended. With its QEMU still running
+/// it is an error: nothing could find that process afterwards.
+pub fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
+    if let Some((pid, file)) = launch::qemu(home, name)? {
+        let what = format!("the files of {name} are not removed: its QEMU (process {pid}) runs");
+        return Err(Error::failed(what).with_hint(format!(
+            "end that process (kill {pid}); if it is not that of {name}, remove {}",
+            file.display()
+        )));
+    }
+    let remove = |path: &Path| {
+        gone(fs::remove_file(path)).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
+    };
+    // A record that cannot be read says nothing about disks.
+    if let Ok(Some(vm)) = Vm::find(home, name) {
+        raw_disks::keep(home, vm.record.disks())?;
+    }
+    remove(&home.socket(name)?)?;
+    // Another home may have a VM of this name, whose launcher listens there.
+    if let Some(earlier) =
+        home.earlier_socket(name).filter(|path| !Client::new(name, path.clone()).is_there())
+    {
+        remove(&earlier)?;
+    }
+    clear(home, name)?;
+    drop(lock);
+    Ok(())
+}
+
 /// Removes the folder of a VM whose lock is held, unless a file there is the disk of a VM or in use. Files that are not ours
 /// stay, and the folder with them.
-pub(crate) fn remove(home: &Home, name: &str) -> Result<()> {
+pub(crate) fn clear(home: &Home, name: &str) -> Result<()> {
     let folder = home.vm(name);
     let (own, foreign) = entries(&folder)?;
     check_removal(home, name, &own)?;
