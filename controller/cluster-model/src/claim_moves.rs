@@ -24,6 +24,8 @@ pub const MOVING_TO: &str = "coracle.io/moving-to";
 pub const MOVED_TO: &str = "coracle.io/moved-to";
 /// Annotation of a PVC with the name of the PVC that its disk was copied from.
 pub const MOVED_FROM: &str = "coracle.io/moved-from";
+/// Annotation of a PVC with the name of the first PVC that its disk had, through all migrations.
+pub const ORIGIN: &str = "coracle.io/moved-origin";
 /// Annotation of a VMI with the reason why a live migration cannot copy one of its PVCs.
 pub const NOT_COPIED: &str = "coracle.io/not-copied";
 /// Reason of a VMI or a VM whose PVC has moved.
@@ -60,7 +62,9 @@ pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key)
             "name": key.name,
             "namespace": key.namespace,
             "labels": {MIGRATION_JOB: migration.uid},
-            "annotations": {MIGRATION_NAME: migration.name, MOVED_FROM: source.meta.name},
+            "annotations": {
+                MIGRATION_NAME: migration.name, MOVED_FROM: source.meta.name, ORIGIN: source.origin().or(source.meta.name.as_deref()),
+            },
             "ownerReferences": [{
                 "apiVersion": kind.api_version(), "kind": kind.name(), "name": migration.name, "uid": migration.uid,
                 "controller": true,
@@ -140,6 +144,11 @@ impl PersistentVolumeClaim {
         self.name_in(MOVED_FROM)
     }
 
+    /// Name of the first PVC that the disk of this one had.
+    pub fn origin(&self) -> Option<&str> {
+        self.name_in(ORIGIN)
+    }
+
     /// UID of the migration that copies another PVC into this one, until the guest runs on it.
     pub fn moved_by(&self) -> Option<&str> {
         self.meta.labels.get(MIGRATION_JOB).map(String::as_str)
@@ -186,7 +195,7 @@ mod tests {
                 "resources": {"requests": {"storage": expected}}});
             assert_eq!(object["spec"], wanted);
             assert_eq!(object["metadata"]["labels"], json!({MIGRATION_JOB: "u"}));
-            let notes = json!({MIGRATION_NAME: "move", MOVED_FROM: "disk"});
+            let notes = json!({MIGRATION_NAME: "move", MOVED_FROM: "disk", ORIGIN: "disk"});
             assert_eq!((&object["metadata"]["annotations"], key.namespace.as_str()), (&notes, "n"));
         }
     }

@@ -39,7 +39,10 @@ pub(super) fn receive(
         match is_released {
             true => released(hypervisor, known),
             // Of an end before the watch no event comes.
-            false => hypervisor.state(&known.name).map(|_| Arrival::Held(None)),
+            false => match hypervisor.state(&known.name) {
+                Err(e) if e.kind() == ErrorKind::NotFound => Err(e),
+                seen => Ok(Arrival::Held(seen.err().map(|e| e.to_string()))),
+            },
         }
     };
     let arrived = match prepared() {

@@ -9,7 +9,9 @@ use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
 use cluster_model::claim_moves::{RECOVERY, moved_message};
 use cluster_model::metadata::{OmittedKeys, left_out_of_disk, of_disk};
-use cluster_model::objects::{Attempt, Failure, IndexKey, Key, Kind, World, claim_of, claims_of, owner};
+use cluster_model::objects::{
+    Attempt, Failure, Key, Kind, PersistentVolumeClaim, World, claim_of, claims_of, owner,
+};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::json;
@@ -120,7 +122,7 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
         let Some(data) = world.data_volumes.get(namespace, name) else { continue };
         let status = data.status.as_ref();
         let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
-        let bound = claim.is_some_and(cluster_model::objects::PersistentVolumeClaim::is_bound);
+        let bound = claim.is_some_and(PersistentVolumeClaim::is_bound);
         disks.failed |= phase == Phase::Failed || has_error(data);
         disks.filling |= !matches!(phase, Phase::Succeeded | Phase::PendingPopulation | Phase::Failed)
             && (bound || phase != Phase::WaitForFirstConsumer);
@@ -131,17 +133,22 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
     disks
 }
 
-/// The message about a DataVolume whose disk lies on another PVC of the VM since a live migration: a new one would be empty, or as it was
+/// The message about a DataVolume whose disk lies on another PVC since a live migration: a new one would be empty, or as it was
 /// imported.
 fn copied_from(world: &World, vm: &VirtualMachine, name: &str) -> Option<String> {
-    let (namespace, uid) = (vm.metadata.namespace.as_deref()?, vm.metadata.uid.clone()?);
+    let namespace = vm.metadata.namespace.as_deref()?;
     let mut volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
     if !volumes.any(|volume| claim_of(volume) == Some(name)) {
         return None;
     }
-    let owned = world.indexed_by(&IndexKey::Owner(uid)).filter(|key| key.kind == Kind::PersistentVolumeClaim);
-    let mut claims = owned.filter_map(|key| world.pvcs.get(&key.namespace, &key.name));
-    let copy = claims.find(|claim| claim.moved_from() == Some(name) && claim.moved_by().is_none())?;
+    // The last one, of those that earlier migrations have left.
+    let is_copy = |claim: &&PersistentVolumeClaim| {
+        claim.meta.namespace.as_deref() == Some(namespace)
+            && [claim.origin(), claim.moved_from()].contains(&Some(name))
+            && claim.moved_by().is_none()
+            && claim.moved_to().is_none()
+    };
+    let copy = world.pvcs.all().find(is_copy)?;
     let new = copy.meta.name.as_deref().unwrap_or_default();
     Some(format!(
         "a live migration has copied the disk of DataVolume {namespace}/{name} into PVC {new}, and the guest has run on that one \

@@ -31,7 +31,7 @@ use api::vmi::{ConditionType, MigrationState, VirtualMachineInstance};
 use cluster_model::conditions::{self, SOURCE_DOWN, is_unsynchronized, stamp};
 use cluster_model::launcher::SOURCE_CONNECTS;
 use cluster_model::objects::{Key, Kind, LauncherAttempt, Pod, World, migrations_of};
-use cluster_model::plan::Step;
+use cluster_model::plan::{Plan, Step};
 use jiff::{SignedDuration, Timestamp};
 
 /// Time for the target to report the guest of a source that ended in the middle of its migration.
@@ -142,7 +142,10 @@ impl<'a> Migration<'a> {
             return Course::Failed(state.failure_reason.clone().unwrap_or_default());
         }
         let is_ready = state.target_node_domain_ready_timestamp.is_some();
-        if is_ready && is_source_down || self.has_guest() && state.end_timestamp.is_some() {
+        let source = self.ending_of_source(input).map(|ending| ending.reason.unwrap_or_default());
+        // A virt-handler of an earlier version reports a guest that is held as ready.
+        let is_over_there = is_source_down && source.as_deref().is_none_or(has_left);
+        if is_ready && is_over_there || self.has_guest() && state.end_timestamp.is_some() {
             return Course::Arrived;
         }
         let gave_up = state.target_failure_reason.as_ref().filter(|_| !is_source_down && !self.has_guest());
@@ -153,9 +156,7 @@ impl<'a> Migration<'a> {
             let message = self.target.and_then(Pod::ending).and_then(|ending| ending.message);
             let message = message.filter(|message| !message.is_empty());
             let message = message.map_or_else(String::new, |message| format!(": {message}"));
-            let source = self.ending_of_source(input);
-            let is_of_source =
-                is_source_down && source.is_none_or(|ending| ending.reason.as_deref() != Some(MIGRATED));
+            let is_of_source = is_source_down && source.as_deref() != Some(MIGRATED);
             let begin = if is_of_source { SOURCE_POD_DOWN } else { TARGET_POD_DOWN };
             let reason = format!("{begin}{message}");
             let may_have_left = state.target_node_address.is_some() && state.end_timestamp.is_none();
@@ -168,10 +169,10 @@ impl<'a> Migration<'a> {
         if !is_source_down {
             return Course::Underway;
         }
-        match self.ending_of_source(input).map(|ending| ending.reason) {
-            Some(Some(reason)) if has_left(&reason) && self.has_guest() => Course::Arrived,
-            Some(Some(reason)) if reason == MIGRATED => Course::Undecided(None),
-            Some(Some(reason)) if reason == MIGRATION_UNKNOWN => self.undecided(input),
+        match source.as_deref() {
+            Some(reason) if has_left(reason) && self.has_guest() => Course::Arrived,
+            Some(MIGRATED) => Course::Undecided(None),
+            Some(MIGRATION_UNKNOWN) => self.undecided(input),
             // The guest ended in the source.
             Some(_) => Course::Underway,
             // By the report of its node the source has ended, and not failed.
@@ -387,10 +388,11 @@ impl<'a> Migration<'a> {
     /// Deletes the target pod: a guest that is held there has never run, and one that was released is shut down in order.
     fn give_up(&self, input: &VmiReconcile<'_>) -> Outcome {
         let outcome = self.wait_for_target(input, None);
-        match self.target.filter(|pod| !pod.is_going()) {
-            Some(target) => outcome.and(delete_pod(input, target)),
-            None => outcome,
-        }
+        let Some(target) = self.target.filter(|pod| !pod.is_going()) else { return outcome };
+        // Its guest may be reported by now.
+        let mut unchanged = Plan::default();
+        unchanged.require_unchanged(Kind::VirtualMachineInstance, &input.vmi.metadata);
+        unchanged.steps.into_iter().fold(outcome, Outcome::before_write).and(delete_pod(input, target))
     }
 
     /// Asks the source to abort a migration that is not wanted any more.

@@ -48,7 +48,13 @@ fn is_copied_for_other(world: &World, vmi: &VirtualMachineInstance, claim: &Pers
     let own = world.vmis.get(namespace, name).filter(|own| own.metadata.uid == meta.uid);
     // The target pod of a migration has the new PVCs, and its VMI the old ones.
     let is_own = |from: &str| own.is_some_and(|own| claims_of(own).iter().any(|used| used == from));
-    claim.moved_by().is_some() && !claim.moved_from().is_some_and(is_own)
+    let goes_on = |uid: &str| {
+        world.migrations.all().any(|migration| {
+            let phase = migration.status.as_ref().and_then(|status| status.phase.as_ref());
+            migration.metadata.uid.as_deref() == Some(uid) && phase.is_none_or(|phase| !phase.is_final())
+        })
+    };
+    claim.moved_by().is_some_and(goes_on) && !claim.moved_from().is_some_and(is_own)
 }
 
 pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {

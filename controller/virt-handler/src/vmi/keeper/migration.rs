@@ -256,8 +256,9 @@ pub(crate) fn target_state(
     };
     if let Some(launcher) = launcher.filter(|launcher| runs(launcher)) {
         new.target_node_domain_detected = Some(true);
-        // Of a guest that is held the source may have one that runs.
-        if !is_held(launcher) {
+        // Of a guest that is held the source may have one that runs, until it has reported its end.
+        let has_left = state.end_timestamp.is_some() && state.failed != Some(true);
+        if !is_held(launcher) || has_left {
             new.target_node_domain_ready_timestamp.get_or_insert_with(|| now.to_owned());
         }
     }
