@@ -77,6 +77,10 @@ pub(super) fn attach(vm: &Vm, input: Input) -> Result<Option<State>> {
             standing if !standing.is_up() => {
                 return match standing {
                     local_vm::record::Standing::Known(state) => Ok(Some(state)),
+                    local_vm::record::Standing::Left(None) => {
+                        let what = format!("{name} has ended, and its last state is not known");
+                        Err(Error::new(ErrorKind::NotFound, what))
+                    }
                     local_vm::record::Standing::Left(state) => Ok(state),
                 };
             }

@@ -106,7 +106,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<()> {
         }
         Ok(())
     })?;
-    vms::sweep(&args.vms.home.home()?)
+    vms::sweep(&args.vms.home.home()?, &[])
 }
 
 /// Timeout of a stop: the grace period, and some time for the steps after it.
@@ -121,7 +121,7 @@ pub(crate) fn kill(args: &KillArgs) -> Result<()> {
         vm.up()?;
         vms::cut_off(&vm)
     })?;
-    vms::sweep(&args.vms.home.home()?)
+    vms::sweep(&args.vms.home.home()?, &[])
 }
 
 pub(crate) fn restart(args: &RestartArgs) -> Result<()> {

@@ -101,7 +101,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ui::on_interrupt(Arc::new(Watch::default()))?;
     let started = prepared.start(&args.start, &which, args.rm)?;
     // The records of the new VMs keep their disks, which may lie in the folder of a VM that is removed here.
-    if let Err(e) = vms::sweep(&prepared.images.home) {
+    // The new VMs themselves stay until their end is told.
+    let own: Vec<&str> = started.iter().map(|(vm, _)| vm.name()).collect();
+    if let Err(e) = vms::sweep(&prepared.images.home, &own) {
         tracing::info!("VMs that have ended are not removed: {e}");
     }
     if args.detach {

@@ -191,9 +191,10 @@ pub(super) fn list(home: &Home) -> Result<Vec<Listed>> {
     kept(home, |_| true, |message| ui::say(&format!("coracle: warning: {message}")))
 }
 
-/// Removes VMs that were started with --rm and have ended, and the files of starts that were killed.
-pub(super) fn sweep(home: &Home) -> Result<()> {
-    kept(home, |vm| vm.record.remove, |message| tracing::info!("{message}")).map(drop)
+/// Removes VMs that were started with --rm and have ended, but those of these names, and the files of starts that were killed.
+pub(super) fn sweep(home: &Home, but: &[&str]) -> Result<()> {
+    kept(home, |vm| vm.record.remove && !but.contains(&vm.name()), |message| tracing::info!("{message}"))
+        .map(drop)
 }
 
 /// The chosen VMs that a sweep keeps. `tell` gets a message about each folder that is not a VM, and is kept.

@@ -228,7 +228,7 @@ fn look(request: &Request, name: &str, bytes: Arc<dyn ReadAt>, head: &[u8]) -> R
     unpacking::unread(format, unpacking::Place { name, layers: &[], member: None }).map_or(Ok(()), Err)?;
     let image = disk_format::open(format, bytes.clone(), limits(request))?;
     let guest_size = image.virtual_size();
-    refuse_named(request, format, name, &[], None)?;
+    refuse_named(request, format, name, (&[], 0), None)?;
     let mut looked = Looked { format, guest_size, image, leftover: None, is_kept: false };
     if !may_keep(request, format) {
         return Ok(looked);
@@ -323,7 +323,7 @@ fn peel(
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     let place = unpacking::Place { name: &facts.name, layers: &layers, member: path.or(member.as_deref()) };
     unpacking::unread(format, place).map_or(Ok(()), Err)?;
-    refuse_named(request, format, &facts.name, &layers, path.or(member.as_deref()))?;
+    refuse_named(request, format, &facts.name, (&layers, source.undone()), path.or(member.as_deref()))?;
     let layers: Vec<_> = layers.into_iter().zip(needs).collect();
     let guest_size = match format {
         Format::Raw | Format::Iso => None,
@@ -403,14 +403,20 @@ fn refuse_named(
     request: &Request,
     format: Format,
     name: &str,
-    layers: &[filter::Layer],
+    (layers, undone): (&[filter::Layer], usize),
     member: Option<&str>,
 ) -> Result<()> {
     // A disk of an image is named by its image, or by its path in it, which its author has chosen.
-    if format != Format::Raw || request.source_format.is_some() || request.source.image().is_some() {
+    let is_named_by_author = request.source.image().is_some() || request.options.is_named_by_author;
+    if format != Format::Raw || request.source_format.is_some() || is_named_by_author {
         return Ok(());
     }
-    filter::refuse_raw(name, layers, member).map_or(Ok(()), |what| Err(Error::refused(what).nameless()))
+    match filter::refuse_raw(name, layers, undone, member) {
+        None => Ok(()),
+        // The sentence names the member alone.
+        Some(what) if layers.contains(&filter::Layer::Tar) => Err(Error::refused(what).nameless()),
+        Some(what) => Err(Error::refused(what)),
+    }
 }
 
 fn refuse_unreadable(name: &str, head: &[u8]) -> Result<()> {

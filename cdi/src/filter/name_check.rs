@@ -21,16 +21,19 @@ const COMPRESSIONS: [(&str, &str); 6] =
 const ARCHIVES: [(&str, &str); 5] =
     [("tgz", "gzip"), ("txz", "xz"), ("tzst", "zstd"), ("tbz", "bzip2"), ("tbz2", "bzip2")];
 
+/// Ends of the names of VMDK images whose bytes are a raw disk by their definition.
+const RAW_VMDKS: [&str; 3] = ["-flat.vmdk", "-delta.vmdk", "-rdm.vmdk"];
+
 /// The refusal of a source that would be taken for a raw disk: its name promises another format, which was not found in it.
-/// `layers`: those that were found around it. `member`: its name in an archive.
-pub fn refuse_raw(name: &str, layers: &[Layer], member: Option<&str>) -> Option<String> {
+/// `layers`: those that were found around it. `undone`: number of compressions that its source has undone. `member`: its name in an archive.
+pub fn refuse_raw(name: &str, layers: &[Layer], undone: usize, member: Option<&str>) -> Option<String> {
     let archive = layers.iter().position(|&layer| layer == Layer::Tar);
-    let (shown, inner) = match (archive, member) {
-        (Some(at), Some(member)) => (member, &layers[at + 1..]),
+    let (shown, removed) = match (archive, member) {
+        (Some(at), Some(member)) => (member, layers.len() - at - 1),
         (Some(_), None) => return None,
-        (None, _) => (name, layers),
+        (None, _) => (name, layers.len() + undone),
     };
-    let promised = promise(shown, inner.len())?;
+    let promised = promise(shown, removed)?;
     Some(format!(
         "{} is named as {promised}, and its bytes are of no format that is known here: it may be damaged, or a page with an error; \
          if it is a raw disk, say so (-f raw), or give it another name",
@@ -55,7 +58,7 @@ fn promise(name: &str, removed: usize) -> Option<&'static str> {
         }
     }
     let (rest, end) = stem.rsplit_once('.')?;
-    if rest.is_empty() {
+    if rest.is_empty() || RAW_VMDKS.iter().any(|end| stem.ends_with(end)) {
         return None;
     }
     find(&FORMATS, end)
@@ -69,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_name_that_promises_a_format_is_held_to_it() {
-        let refused = |name: &str, layers: &[Layer]| refuse_raw(name, layers, None).is_some();
+        let refused = |name: &str, layers: &[Layer]| refuse_raw(name, layers, 0, None).is_some();
         for name in [
             "junk.qcow2",
             "http://h/e.qcow2?token=x.raw",
@@ -90,6 +93,8 @@ mod tests {
             "a.qcow2/disk.raw",
             "x.iso",
             "v.vhd",
+            "A-flat.VMDK",
+            "a-rdm.vmdk",
             "qcow2",
         ] {
             assert!(!refused(name, &[]), "{name}");
@@ -97,7 +102,11 @@ mod tests {
         assert!(!refused("d.raw.xz", &[Layer::Xz]) && !refused("d.gz", &[Layer::Gzip]));
         assert!(refused("q.qcow2.gz", &[Layer::Gzip]) && refused("d.raw.gz.xz", &[Layer::Xz]));
         assert!(!refused("all.tar", &[Layer::Tar]) && !refused("t.tgz", &[Layer::Gzip, Layer::Tar]));
-        let member = |path| refuse_raw("all.tar", &[Layer::Tar], Some(path));
+        let undone = |name| refuse_raw(name, &[], 1, None).is_some();
+        assert!(
+            !undone("http://h/d.img.gz") && !undone("d.raw") && undone("q.qcow2.gz") && undone("d.xz.gz")
+        );
+        let member = |path| refuse_raw("all.tar", &[Layer::Tar], 0, Some(path));
         assert!(
             member("disk.raw").is_none() && member("deep/q.qcow2").unwrap().contains("deep/q.qcow2 is named")
         );

@@ -148,7 +148,10 @@ fn job_source(job: &Import, places: Arc<Places>, convert_options: ConvertOptions
             options.places = places;
             SourceSpec::Image(name)
         }
-        job::Source::Mounted(image) => SourceSpec::Path(mounted::disk(&image.folder, &image.url)?),
+        job::Source::Mounted(image) => {
+            options.is_named_by_author = true;
+            SourceSpec::Path(mounted::disk(&image.folder, &image.url)?)
+        }
         job::Source::Blank => {
             let size = job.size.filter(|&size| size > 0);
             let size = size.ok_or_else(|| Error::refused("an empty disk needs a size"))?;

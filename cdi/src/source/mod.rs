@@ -166,6 +166,11 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Number of compressions of the named file that the source itself undoes.
+    fn undone(&self) -> usize {
+        0
+    }
+
     /// An error if another program may write to the source while it is read.
     fn check_unused(&self) -> Result<()> {
         Ok(())

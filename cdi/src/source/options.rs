@@ -10,6 +10,8 @@ use std::time::Duration;
 /// Options beside the name. `Debug` shows no secret.
 #[derive(Clone)]
 pub struct Options {
+    /// True if an author has chosen the name of the file, as in an image: it promises no format.
+    pub is_named_by_author: bool,
     /// Extra request headers. They count as secrets: they are never shown, and never sent to another origin.
     pub headers: Vec<(String, String)>,
     /// User for basic authentication; overrides a user in the URL.
@@ -78,6 +80,7 @@ pub enum Store {
 impl Default for Options {
     fn default() -> Self {
         Options {
+            is_named_by_author: false,
             headers: vec![],
             user: None,
             password: None,

@@ -71,6 +71,12 @@ impl DiskFiles {
         files
     }
 
+    /// The same, and an error if a record cannot be read.
+    pub(crate) fn read_all(home: &Home) -> Result<DiskFiles> {
+        let mut files = DiskFiles::read(home);
+        files.unread.take().map_or(Ok(files), Err)
+    }
+
     /// The VM whose disk an open file may be.
     fn user(&self, file: &File) -> io::Result<Option<DiskUser>> {
         for (vm, disk) in &self.of_vms {
@@ -157,7 +163,7 @@ pub(crate) fn reason_to_keep(path: &Path, disks: &DiskFiles, until: Instant) -> 
         }
     }
     Ok(user.map(|user| match user {
-        DiskUser::Vm(vm) => KeepReason::Disk(format!("{path} is a disk of the VM {vm}")),
+        DiskUser::Vm(vm) => KeepReason::Disk { why: format!("{path} is a disk of the VM {vm}"), vm },
         DiskUser::Gone => KeepReason::DiskOfGone(format!("{path} was a disk of a VM that is removed")),
     }))
 }
@@ -165,14 +171,14 @@ pub(crate) fn reason_to_keep(path: &Path, disks: &DiskFiles, until: Instant) -> 
 /// Reason why a file must stay, each with its sentence.
 #[derive(Debug)]
 pub(crate) enum KeepReason {
-    Disk(String),
+    Disk { vm: String, why: String },
     InUse(String),
     DiskOfGone(String),
 }
 
 impl KeepReason {
     pub(crate) fn into_sentence(self) -> String {
-        let (KeepReason::Disk(why) | KeepReason::InUse(why) | KeepReason::DiskOfGone(why)) = self;
+        let (KeepReason::Disk { why, .. } | KeepReason::InUse(why) | KeepReason::DiskOfGone(why)) = self;
         why
     }
 }
@@ -187,9 +193,9 @@ pub(crate) fn check_removal<'a>(
     for path in removed {
         for file in files_below(path)? {
             let why = match reason_to_keep(&file, &disks, until)? {
-                // It is removed with the folder that has made it.
+                // It is removed with the folder that has made it. Files that the folder has not made are kept by its removal.
                 None | Some(KeepReason::DiskOfGone(_)) => continue,
-                Some(KeepReason::Disk(why) | KeepReason::InUse(why)) => why,
+                Some(KeepReason::Disk { why, .. } | KeepReason::InUse(why)) => why,
             };
             return Err(Error::failed(format!("{what} is not removed: {why}"))
                 .with_hint("move that file out of this folder, or remove or end its user first"));

@@ -89,11 +89,11 @@ fn a_removed_vms_unfinished_disk_is_removed_by_force_alone_and_other_files_never
 #[test]
 fn the_folder_of_a_vm_with_the_disk_of_another_is_not_removed() {
     let place = Place::new();
-    let overlay = write(&place.home.vm("a").join("root/disks/disk1.qcow2"));
+    let overlay = write(&place.home.vm("a").join("root/disks/root.qcow2"));
     place.vm("a", Path::new("/none"));
     place.vm("b", &overlay);
     let e = place.forget("a").unwrap_err().to_string();
-    assert!(e.contains("a is not removed: ") && e.contains("disk1.qcow2 is a disk of the VM b"), "{e}");
+    assert!(e.contains("a is not removed: ") && e.contains("root.qcow2 is a disk of the VM b"), "{e}");
     assert!(overlay.exists() && Vm::find(&place.home, "a").unwrap().is_some());
 
     let (record, other) = (Vm::open(&place.home, "a").unwrap().record, place.home.vm("b"));
@@ -105,10 +105,39 @@ fn the_folder_of_a_vm_with_the_disk_of_another_is_not_removed() {
     let running = File::open(&overlay).unwrap();
     running.lock_shared().unwrap();
     let e = place.forget("a").unwrap_err().to_string();
-    assert!(e.contains("disk1.qcow2 is in use: it is locked"), "{e}");
+    assert!(e.contains("root.qcow2 is in use: it is locked"), "{e}");
     running.unlock().unwrap();
     place.forget("a").unwrap();
     assert!(!place.home.vm("a").exists());
+}
+
+/// A removal took the disk of a VM whose record is damaged, which lay beside the disks of another one.
+#[test]
+fn a_file_among_the_disks_of_a_vm_that_it_has_not_made_stays() {
+    let place = Place::new();
+    let disks = place.home.vm("a").join("root/disks");
+    let [own, other] = ["root.qcow2", "other.img"].map(|name| write(&disks.join(name)));
+    place.vm("a", Path::new("/none"));
+    place.vm("b", &other);
+    fs::write(place.home.vm_record("b"), "").unwrap();
+    place.forget("a").unwrap();
+    assert!(!own.exists() && other.exists() && Vm::find(&place.home, "a").unwrap().is_none());
+    // The folder has no record now.
+    let e = place.forget("a").unwrap_err().to_string();
+    assert!(e.contains("a is not removed: ") && e.contains("other.img may be the disk of b"), "{e}");
+    assert!(other.exists());
+}
+
+/// The volumes of a record do not name a disk that the launcher has made.
+#[test]
+fn a_disk_in_the_pool_that_a_launcher_made_is_kept_for_its_vm() {
+    let place = Place::new();
+    let path = place.in_pool("made.img");
+    let mut record = place.vm("other", &path);
+    record.sync.resolved = Resolved::default();
+    record.save(&place.home).unwrap();
+    let e = kept_disks::remove(&place.home, "web", false).unwrap_err().to_string();
+    assert!(e.contains("web is a disk of the stopped VM other") && path.exists(), "{e}");
 }
 
 /// The start removed the blank disk of a VM, since it held no data.

@@ -6,17 +6,19 @@
 //! versions): a second run needs no unpacking then. In a folder that stays, files under names of older versions
 //! go. The start of a VM [`hold`]s all of them until its record names the ones it needs.
 
+use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep};
 use crate::error::{Error, Result};
 use crate::path::file_at;
 use crate::place::{Home, Lock};
 use crate::record::Vm;
 use crate::unpacked;
 use api::launcher::Source;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use storage::{FileId, file_in_use};
+use std::time::Instant;
+use storage::FileId;
 
 /// Number and size of the files that [`prune`] removed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -40,14 +42,14 @@ pub fn prune(home: &Home, store: &Path) -> Result<Pruned> {
         return Ok(pruned);
     }
     let _lock = Lock::take(&lock(home), "the disks of images")?;
-    let needed = needed(home)?;
+    let needed = Needed { ids: needed(home)?, disks: DiskFiles::read_all(home)? };
     for folder in entries(&home.disks())? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let digest = name.split_once('-').filter(|(algorithm, _)| matches!(*algorithm, "sha256" | "sha512"));
         let Some((algorithm, hash)) = digest else { continue };
         let (mut is_needed, mut unused) = (store.join("blobs").join(algorithm).join(hash).exists(), vec![]);
         for file in entries(&folder)? {
-            match is_used(&file, &needed).map_err(|e| cannot_read(&file, e))? {
+            match needed.has(&file)? {
                 true => is_needed = true,
                 false => unused.push(file),
             }
@@ -102,13 +104,30 @@ fn needed(home: &Home) -> Result<Vec<FileId>> {
     Ok(needed)
 }
 
-/// True if a VM needs the file, or a process has it open and locked.
-fn is_used(path: &Path, needed: &[FileId]) -> io::Result<bool> {
-    if !fs::symlink_metadata(path)?.is_file() {
-        return Ok(false);
+/// Files that stay.
+struct Needed {
+    ids: Vec<FileId>,
+    disks: DiskFiles,
+}
+
+impl Needed {
+    /// True if a VM needs the file or one in this folder, or a process has it open and locked.
+    fn has(&self, path: &Path) -> Result<bool> {
+        for file in files_below(path)? {
+            if file_at(&file)?.is_some_and(|id| self.ids.contains(&id)) {
+                return Ok(true);
+            }
+            match reason_to_keep(&file, &self.disks, Instant::now())? {
+                None => {}
+                Some(KeepReason::InUse(_)) => return Ok(true),
+                Some(why) => {
+                    tracing::warn!("{} is kept: {}", path.display(), why.into_sentence());
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
-    let file = File::open(path)?;
-    Ok(needed.contains(&FileId::of(&file)?) || file_in_use(&file)?.is_some())
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -130,6 +149,7 @@ mod tests {
     use crate::record::Record;
     use api::launcher::{Format, Resolved, Sync};
     use rustix::fs::{FlockOperation, fcntl_lock};
+    use std::fs::File;
 
     /// A home, with the folder of each of these images and a disk in it.
     fn home(root: &Path, images: &[&str]) -> Home {

@@ -3,7 +3,7 @@
 use crate::Notify;
 use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep};
 use crate::error::{Error, ErrorKind, Result};
-use crate::host_file::paths;
+use crate::host_file::{HostDevice, paths};
 use crate::lock::{LOCK, Lock};
 use crate::path::file_at;
 use crate::place::{Home, check_name};
@@ -109,7 +109,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
         exists(&path)?;
         check_other_home(home, name, &folder)?;
     }
-    check_unused(home, name, &folder, force)?;
+    check_unused(home, name, &folder, &vms, force)?;
     let kept = DiskRecord::remove(&folder)?;
     let mut freed = disk.allocated;
     for path in kept {
@@ -119,15 +119,16 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
     Ok(freed)
 }
 
-/// Refuses a folder with a file that is in use, or, without force, an unfinished disk that a VM has run with. (That VM is removed;
-/// others have their own refusal.)
-fn check_unused(home: &Home, name: &str, folder: &Path, force: bool) -> Result<()> {
+/// Refuses a folder with a file that is in use, the disk of a VM that is not one of `judged`, or, without force, an unfinished disk
+/// that a VM has run with. (That VM is removed; the judged ones have their own refusal.)
+fn check_unused(home: &Home, name: &str, folder: &Path, judged: &[String], force: bool) -> Result<()> {
     let (own, _) = entries(folder)?;
     let (disks, disk, now) = (DiskFiles::read(home), folder.join(DISK), Instant::now());
     let refused = |why: &str| Error::failed(format!("the disk {name} is not removed: {why}"));
     for file in files_of(folder)? {
         match reason_to_keep(&file, &disks, now)? {
             Some(KeepReason::InUse(why)) => return Err(refused(&why)),
+            Some(KeepReason::Disk { vm, why }) if !judged.contains(&vm) => return Err(refused(&why)),
             Some(KeepReason::DiskOfGone(why))
                 if !force && file != disk && own.iter().any(|own| file.starts_with(own)) =>
             {
@@ -289,9 +290,20 @@ fn users(home: &Home) -> Result<Vec<(FileId, String)>> {
     let mut users = vec![];
     for (name, vm) in Vm::all(home)? {
         // An unreadable record does not say which disks its VM needs, so none may pass for unused.
-        for source in vm?.record.sync.resolved.volumes.into_values() {
+        let record = vm?.record;
+        let mut used: Vec<&Path> = vec![];
+        for source in record.sync.resolved.volumes.values() {
             let (Source::File { path, .. } | Source::Image { path, .. }) = source else { continue };
-            users.extend(file_at(&path)?.map(|file| (file, name.clone())));
+            used.push(path);
+        }
+        // A file that the launcher has made is known by its volume alone, and one under a loop device by that device.
+        let host_disks: Vec<_> = paths(&record.sync.vmi).map(|(_, path)| path).collect();
+        used.extend(host_disks.iter().map(AsRef::<Path>::as_ref).filter(|path| !path.as_os_str().is_empty()));
+        used.extend(
+            record.devices.values().filter_map(HostDevice::backing).map(|(path, _)| -> &Path { path }),
+        );
+        for path in used {
+            users.extend(file_at(path)?.map(|file| (file, name.clone())));
         }
     }
     Ok(users)

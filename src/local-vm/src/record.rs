@@ -14,6 +14,7 @@ use super::lock::{self, LOCK};
 use super::place::{Home, Lock};
 use super::raw_disks::RecordedDisks;
 use super::user_words::UserWords;
+use super::vm_folder::remove_left;
 use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
@@ -197,7 +198,12 @@ impl Vm {
         if client.is_there() {
             return Ok(client);
         }
-        let _lock = self.home.lock_vm(self.name())?;
+        let lock = self.home.lock_vm(self.name())?;
+        if Vm::find(&self.home, self.name())?.is_none() {
+            // The lock has made its folder again.
+            remove_left(&self.home, self.name(), &lock)?;
+            return Err(Error::new(ErrorKind::NotFound, format!("{} was removed meanwhile", self.name())));
+        }
         launch::start(&self.record.launcher, &self.home, self.name())
     }
 

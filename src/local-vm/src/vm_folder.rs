@@ -153,24 +153,63 @@ pub fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
 /// stay, and the folder with them.
 pub(crate) fn clear(home: &Home, name: &str) -> Result<()> {
     let folder = home.vm(name);
-    let (own, foreign) = entries(&folder)?;
+    let (own, mut foreign) = entries(&folder)?;
     check_removal(home, name, &own)?;
+    foreign.extend(foreign_disks(home, name)?);
     if foreign.is_empty() {
         return set_aside(home, name);
     }
     // The record goes first: a folder without one is not listed.
     let record = folder.join(RECORD);
     for path in std::iter::once(&record).chain(&own).chain([&folder.join(LOCK)]) {
-        let removed = match fs::symlink_metadata(path) {
-            Ok(facts) if facts.is_dir() => fs::remove_dir_all(path),
-            _ => fs::remove_file(path),
-        };
-        gone(removed).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
+        gone(remove_but(path, &foreign))
+            .map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
     }
     for kept in foreign {
         tracing::warn!("{} is kept: coracle has not made it", kept.display());
     }
     Ok(())
+}
+
+/// Files among the disks of a VM that its launcher has not made: it names them by the volumes. A VM without a record has none, but
+/// it is an error if one may be the disk of another VM whose record cannot be read.
+fn foreign_disks(home: &Home, name: &str) -> Result<Vec<PathBuf>> {
+    let disks = launch::root(home, name).join("disks");
+    let mut files = files_below(&disks)?;
+    if files.is_empty() {
+        return Ok(files);
+    }
+    if let Ok(Some(vm)) = Vm::find(home, name) {
+        let volumes = vm.record.sync.vmi["spec"]["volumes"].as_array().into_iter().flatten();
+        let names = volumes.filter_map(|volume| volume["name"].as_str());
+        let own: Vec<PathBuf> = names
+            .flat_map(|name| ["qcow2", "partial"].map(|end| disks.join(format!("{name}.{end}"))))
+            .collect();
+        files.retain(|file| !own.contains(file));
+        return Ok(files);
+    }
+    match Vm::all(home)?.into_iter().find(|(other, vm)| other != name && vm.is_err()) {
+        Some((other, Err(e))) => {
+            let what =
+                format!("{name} is not removed: {} may be the disk of {other}: {e}", files[0].display());
+            Err(Error::failed(what).with_hint("move that file out of this folder to keep it"))
+        }
+        _ => Ok(vec![]),
+    }
+}
+
+/// Removes a file or folder, but these files and the folders that they are in.
+fn remove_but(path: &Path, kept: &[PathBuf]) -> io::Result<()> {
+    if kept.iter().any(|kept| kept == path) {
+        return Ok(());
+    }
+    match fs::symlink_metadata(path) {
+        Ok(facts) if facts.is_dir() && kept.iter().any(|kept| kept.starts_with(path)) => {
+            fs::read_dir(path)?.try_for_each(|entry| remove_but(&entry?.path(), kept))
+        }
+        Ok(facts) if facts.is_dir() => fs::remove_dir_all(path),
+        _ => gone(fs::remove_file(path)),
+    }
 }
 
 /// Removes the folder of a start that was killed, whose lock is held.

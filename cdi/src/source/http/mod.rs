@@ -134,6 +134,10 @@ impl Source for Http {
         }
     }
 
+    fn undone(&self) -> usize {
+        usize::from(self.encoding == Encoding::Gzip)
+    }
+
     fn marks_its_end(&self) -> bool {
         match &self.bytes {
             Bytes::Ranged(_) => true,

@@ -247,11 +247,15 @@ pub fn usable(path: &Path) -> Result<Format> {
         return Err(Error::refused(what));
     }
     match disk_format::Format::probe(&head) {
-        disk_format::Format::Raw => match cdi::filter::refuse_raw(&path.display().to_string(), &[], None) {
-            None => Ok(Format::Raw),
-            Some(what) => Err(Error::refused(what)
-                .with_hint(format!("'coracle run' with '--raw {}' runs it as a raw disk", path.display()))),
-        },
+        disk_format::Format::Raw => {
+            match cdi::filter::refuse_raw(&path.display().to_string(), &[], 0, None) {
+                None => Ok(Format::Raw),
+                Some(what) => Err(Error::refused(what).with_hint(format!(
+                    "'coracle run' with '--raw {}' runs it as a raw disk",
+                    path.display()
+                ))),
+            }
+        }
         disk_format::Format::Iso => Ok(Format::Raw),
         disk_format::Format::Qcow2 => Ok(Format::Qcow2),
         other => {
