@@ -14,7 +14,6 @@ use super::lock::{self, LOCK};
 use super::place::{Home, Lock};
 use super::raw_disks::RecordedDisks;
 use super::user_words::UserWords;
-use super::vm_folder::remove_left;
 use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, State, Sync};
@@ -198,12 +197,14 @@ impl Vm {
         if client.is_there() {
             return Ok(client);
         }
-        let lock = self.home.lock_vm(self.name())?;
-        if Vm::find(&self.home, self.name())?.is_none() {
-            // The lock has made its folder again.
-            remove_left(&self.home, self.name(), &lock)?;
-            return Err(Error::new(ErrorKind::NotFound, format!("{} was removed meanwhile", self.name())));
-        }
+        let is_there = || match Vm::find(&self.home, self.name())? {
+            Some(_) => Ok(()),
+            None => Err(Error::new(ErrorKind::NotFound, format!("{} was removed meanwhile", self.name()))),
+        };
+        // The lock would make its folder again.
+        is_there()?;
+        let _lock = self.home.lock_vm(self.name())?;
+        is_there()?;
         launch::start(&self.record.launcher, &self.home, self.name())
     }
 
