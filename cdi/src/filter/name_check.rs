@@ -28,12 +28,12 @@ const RAW_VMDKS: [&str; 3] = ["-flat.vmdk", "-delta.vmdk", "-rdm.vmdk"];
 /// `layers`: those that were found around it. `undone`: number of compressions that its source has undone. `member`: its name in an archive.
 pub fn refuse_raw(name: &str, layers: &[Layer], undone: usize, member: Option<&str>) -> Option<String> {
     let archive = layers.iter().position(|&layer| layer == Layer::Tar);
-    let (shown, removed) = match (archive, member) {
-        (Some(at), Some(member)) => (member, layers.len() - at - 1),
+    let (shown, undone, removed) = match (archive, member) {
+        (Some(at), Some(member)) => (member, 0, layers.len() - at - 1),
         (Some(_), None) => return None,
-        (None, _) => (name, layers.len() + undone),
+        (None, _) => (name, undone, layers.len()),
     };
-    let promised = promise(shown, removed)?;
+    let promised = promise(shown, undone, removed)?;
     Some(format!(
         "{} is named as {promised}, and its bytes are of no format that is known here: it may be damaged, or a page with an error; \
          if it is a raw disk, say so (-f raw), or give it another name",
@@ -41,8 +41,9 @@ pub fn refuse_raw(name: &str, layers: &[Layer], undone: usize, member: Option<&s
     ))
 }
 
-/// The format that a name promises once this number of compressions is removed.
-fn promise(name: &str, removed: usize) -> Option<&'static str> {
+/// The format that a name promises once these numbers of compressions are undone by the source, and removed. A file with a compression
+/// that its name does not tell is no page with an error: its name promises nothing.
+fn promise(name: &str, undone: usize, removed: usize) -> Option<&'static str> {
     // An address ends before its query.
     let path = if name.contains("://") { name.split(['?', '#']).next().unwrap_or(name) } else { name };
     let file = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
@@ -50,11 +51,12 @@ fn promise(name: &str, removed: usize) -> Option<&'static str> {
         known.iter().find(|(known, _)| *known == end).map(|(_, what)| *what)
     };
     let mut stem = file.as_str();
-    for _ in 0..removed {
+    for at in 0..undone + removed {
         match stem.rsplit_once('.') {
             Some((rest, end)) if find(&COMPRESSIONS, end).is_some() => stem = rest,
-            // The compression has no end of its own.
-            _ => break,
+            // A server compresses any file on its way.
+            _ if at < undone => {}
+            _ => return None,
         }
     }
     let (rest, end) = stem.rsplit_once('.')?;
@@ -63,7 +65,7 @@ fn promise(name: &str, removed: usize) -> Option<&'static str> {
     }
     find(&FORMATS, end)
         .or_else(|| find(&COMPRESSIONS, end))
-        .or_else(|| find(&ARCHIVES, end).filter(|_| removed == 0))
+        .or_else(|| find(&ARCHIVES, end).filter(|_| undone + removed == 0))
 }
 
 #[cfg(test)]
@@ -99,12 +101,17 @@ mod tests {
         ] {
             assert!(!refused(name, &[]), "{name}");
         }
+        assert!(!refused("disk.qcow2", &[Layer::Gzip]), "a raw disk, compressed");
         assert!(!refused("d.raw.xz", &[Layer::Xz]) && !refused("d.gz", &[Layer::Gzip]));
         assert!(refused("q.qcow2.gz", &[Layer::Gzip]) && refused("d.raw.gz.xz", &[Layer::Xz]));
         assert!(!refused("all.tar", &[Layer::Tar]) && !refused("t.tgz", &[Layer::Gzip, Layer::Tar]));
         let undone = |name| refuse_raw(name, &[], 1, None).is_some();
         assert!(
-            !undone("http://h/d.img.gz") && !undone("d.raw") && undone("q.qcow2.gz") && undone("d.xz.gz")
+            !undone("http://h/d.img.gz")
+                && !undone("d.raw")
+                && undone("q.qcow2.gz")
+                && undone("q.qcow2")
+                && undone("d.xz.gz")
         );
         let member = |path| refuse_raw("all.tar", &[Layer::Tar], 0, Some(path));
         assert!(
