@@ -54,6 +54,7 @@ mod scheduling;
 mod tests;
 
 pub(crate) use automatic::{can_migrate, evacuate, update};
+pub(crate) use cluster_model::objects::migration_phase as phase;
 pub(crate) use end::delete_strays;
 
 use crate::vmi;
@@ -132,11 +133,6 @@ fn has_other_owner(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance)
     let Some(owner) = state.and_then(|state| state.migration_uid.as_ref()) else { return false };
     let is_owner = |other: &&VirtualMachineInstanceMigration| other.metadata.uid.as_ref() == Some(owner);
     input.siblings().find(is_owner).is_some_and(|other| !phase(other).is_final())
-}
-
-/// The phase of a migration.
-pub(crate) fn phase(migration: &VirtualMachineInstanceMigration) -> Phase {
-    migration.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
 }
 
 /// The input: one migration, its VMI and its target pod.

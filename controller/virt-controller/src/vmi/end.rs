@@ -5,7 +5,7 @@ use super::name_conflict::name_conflict;
 use super::outcome::{Change, Outcome};
 use super::{VmiReconcile, key_of, vm_of};
 use crate::pod;
-use api::launcher::{Ending, Life, MIGRATED, MIGRATION_UNKNOWN};
+use api::launcher::{Ending, Life, may_have_left};
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::conditions::{KEPT, SYNC_FAILED, is_unsynchronized};
 use cluster_model::objects::{Attempt, Failure, Key, Kind, LauncherPods, Pod, is_revision, owner};
@@ -17,7 +17,7 @@ const LOST: &str = "the guest left its launcher by a live migration and did not 
 /// The VMI has ended as its launcher left it to the kubelet. A launcher is a tenant's, and can lie about its own VMI alone. Condition and
 /// event are those that virt-handler would write.
 pub(super) fn ended_as(ending: &Ending) -> Outcome {
-    if let Some(MIGRATED | MIGRATION_UNKNOWN) = ending.reason.as_deref() {
+    if ending.reason.as_deref().is_some_and(may_have_left) {
         return ended_as(&Ending::failed(LOST));
     }
     if ending.life == Life::Succeeded {

@@ -25,12 +25,12 @@ use super::handed_over::{handed_over, unpaused};
 use super::outcome::{Change, Outcome};
 use super::scheduling::{assign, pod_is_gone};
 use super::{VmiReconcile, moved_claims, pod_state};
-use api::launcher::{Ending, MIGRATED, MIGRATION_UNKNOWN, NOT_RECEIVED};
+use api::launcher::{Ending, MIGRATED, MIGRATION_UNKNOWN, NOT_RECEIVED, may_have_left};
 use api::migration::{Phase as MigrationPhase, VirtualMachineInstanceMigration};
 use api::vmi::{ConditionType, MigrationState, VirtualMachineInstance};
 use cluster_model::conditions::{self, SOURCE_DOWN, is_unsynchronized, stamp};
 use cluster_model::launcher::SOURCE_CONNECTS;
-use cluster_model::objects::{Key, Kind, LauncherAttempt, Pod, World, migrations_of};
+use cluster_model::objects::{Key, Kind, LauncherAttempt, Pod, World, migration_phase, migrations_of};
 use cluster_model::plan::{Plan, Step};
 use jiff::{SignedDuration, Timestamp};
 
@@ -71,7 +71,7 @@ enum Course {
     TargetLost(String),
     /// The source has ended, and the target has not reported that the guest runs. It has until this time.
     Undecided(Option<Timestamp>),
-    /// Its time is over.
+    /// The target has not reported the guest in time. What its launcher leaves decides.
     GivenUp,
     Underway,
 }
@@ -144,7 +144,7 @@ impl<'a> Migration<'a> {
         let is_ready = state.target_node_domain_ready_timestamp.is_some();
         let source = self.ending_of_source(input).map(|ending| ending.reason.unwrap_or_default());
         // A virt-handler of an earlier version reports a guest that is held as ready.
-        let is_over_there = is_source_down && source.as_deref().is_none_or(has_left);
+        let is_over_there = is_source_down && source.as_deref().is_none_or(may_have_left);
         if is_ready && is_over_there || self.has_guest() && state.end_timestamp.is_some() {
             return Course::Arrived;
         }
@@ -159,9 +159,9 @@ impl<'a> Migration<'a> {
             let is_of_source = is_source_down && source.as_deref() != Some(MIGRATED);
             let begin = if is_of_source { SOURCE_POD_DOWN } else { TARGET_POD_DOWN };
             let reason = format!("{begin}{message}");
-            let may_have_left = state.target_node_address.is_some() && state.end_timestamp.is_none();
+            let may_have_begun = state.target_node_address.is_some() && state.end_timestamp.is_none();
             let copies = !moved_claims::migrated(input.vmi).is_empty();
-            return match copies && may_have_left && !is_source_down {
+            return match copies && may_have_begun && !is_source_down {
                 true => Course::TargetLost(reason),
                 false => Course::Failed(reason),
             };
@@ -170,7 +170,7 @@ impl<'a> Migration<'a> {
             return Course::Underway;
         }
         match source.as_deref() {
-            Some(reason) if has_left(reason) && self.has_guest() => Course::Arrived,
+            Some(reason) if may_have_left(reason) && self.has_guest() => Course::Arrived,
             Some(MIGRATED) => Course::Undecided(None),
             Some(MIGRATION_UNKNOWN) => self.undecided(input),
             // The guest ended in the source.
@@ -272,9 +272,9 @@ impl<'a> Migration<'a> {
     fn claims_after_failure(&self, input: &VmiReconcile<'_>) -> Outcome {
         let is_source_down = input.pod.is_none_or(pod_state::is_over);
         let source = self.ending_of_source(input).map(|ending| ending.reason.unwrap_or_default());
-        let may_have_left = source.as_deref().map_or(is_source_down, has_left);
+        let has_left = source.as_deref().map_or(is_source_down, may_have_left);
         // By the source's own report the guest has stayed.
-        if self.state.failed == Some(true) || !may_have_left && self.state.end_timestamp.is_none() {
+        if self.state.failed == Some(true) || !has_left && self.state.end_timestamp.is_none() {
             return Outcome::default();
         }
         match self.target.and_then(Pod::ending).map(|ending| ending.reason) {
@@ -415,16 +415,10 @@ impl<'a> Migration<'a> {
     /// True if the VirtualMachineInstanceMigration is being deleted, has failed, or is gone.
     fn is_unwanted(&self, input: &VmiReconcile<'_>) -> bool {
         let object = self.object(input);
-        let has_failed = |object: &VirtualMachineInstanceMigration| {
-            object.status.as_ref().is_some_and(|status| status.phase == Some(MigrationPhase::Failed))
-        };
-        object.is_none_or(|object| object.metadata.deletion_timestamp.is_some() || has_failed(object))
+        object.is_none_or(|object| {
+            object.metadata.deletion_timestamp.is_some() || migration_phase(object) == MigrationPhase::Failed
+        })
     }
-}
-
-/// True for the reason of a launcher whose guest has gone to the target, or may have.
-fn has_left(reason: &str) -> bool {
-    reason == MIGRATED || reason == MIGRATION_UNKNOWN
 }
 
 /// The state of a migration that has failed.

@@ -5,7 +5,7 @@ use crate::volume_origin::{incomplete, unknown};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::claim_moves::moved_message;
-use cluster_model::objects::{PersistentVolumeClaim, Pod, PodPhase, Work, World, claims_of};
+use cluster_model::objects::{PersistentVolumeClaim, Pod, PodPhase, Work, World, claims_of, migration_phase};
 use std::collections::BTreeMap;
 
 /// The state of the PVCs of a VMI.
@@ -49,10 +49,8 @@ fn is_copied_for_other(world: &World, vmi: &VirtualMachineInstance, claim: &Pers
     // The target pod of a migration has the new PVCs, and its VMI the old ones.
     let is_own = |from: &str| own.is_some_and(|own| claims_of(own).iter().any(|used| used == from));
     let goes_on = |uid: &str| {
-        world.migrations.all().any(|migration| {
-            let phase = migration.status.as_ref().and_then(|status| status.phase.as_ref());
-            migration.metadata.uid.as_deref() == Some(uid) && phase.is_none_or(|phase| !phase.is_final())
-        })
+        let mut all = world.migrations.all();
+        all.any(|one| one.metadata.uid.as_deref() == Some(uid) && !migration_phase(one).is_final())
     };
     claim.moved_by().is_some_and(goes_on) && !claim.moved_from().is_some_and(is_own)
 }

@@ -361,6 +361,11 @@ pub const AWAITS_RELEASE: &str = "AwaitsRelease";
 /// … and of one that is paused until its memory is copied.
 pub const PAUSED_BY_MIGRATION: &str = "PausedByMigrationMonitor";
 
+/// True for the reason of a launcher whose guest has gone to the target of a migration, or may have.
+pub fn may_have_left(reason: &str) -> bool {
+    [MIGRATED, MIGRATION_UNKNOWN].contains(&reason)
+}
+
 /// The [`State::reason`] of a VMI that is paused because the disk of its node is nearly full.
 pub const PAUSED_BY_DISK_PRESSURE: &str = "PausedByDiskPressure";
 

@@ -76,6 +76,6 @@ pub use virtual_machine_instance::{
     claim_of, claims_of, is_waiting, waiting_for_disks, was_handed_over,
 };
 pub use virtual_machine_instance_migration::{
-    MIGRATED_VMI, MIGRATION_FINALIZER, PENDING_REASON, migrations_of, target_pod,
+    MIGRATED_VMI, MIGRATION_FINALIZER, PENDING_REASON, migration_phase, migrations_of, target_pod,
 };
 pub use workload::Component;

@@ -42,7 +42,7 @@ fn dependents(world: &World, found: &Key) -> Vec<Key> {
         keys.push(Key::new(Kind::VirtualMachineInstance, &found.namespace, vmi));
         keys.extend(keys_of(world, &found.namespace, vmi));
     }
-    if migration.is_none_or(|migration| phase(migration).is_final()) {
+    if migration.is_none_or(|migration| migration_phase(migration).is_final()) {
         keys.extend(next_in_queue(world));
     }
     keys
@@ -69,7 +69,7 @@ fn next_in_queue(world: &World) -> Vec<Key> {
 }
 
 /// Phase of a migration.
-fn phase(migration: &VirtualMachineInstanceMigration) -> Phase {
+pub fn migration_phase(migration: &VirtualMachineInstanceMigration) -> Phase {
     migration.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
 }
 
@@ -121,7 +121,7 @@ impl StoredObject for VirtualMachineInstanceMigration {
 
     fn index_keys(&self) -> Vec<IndexKey> {
         let namespace = self.metadata.namespace.clone().unwrap_or_default();
-        let waits = matches!(phase(self).as_str(), "" | "Pending");
+        let waits = matches!(migration_phase(self).as_str(), "" | "Pending");
         let waits = waits.then_some(IndexKey::Waiting);
         [IndexKey::MigratedVmi(namespace, self.spec.vmi_name.clone())].into_iter().chain(waits).collect()
     }

@@ -281,7 +281,7 @@ fn migration_of<'a>(launcher: &'a launcher::State, uid: &str) -> Option<&'a Migr
 /// True if the guest has gone to the target of its migration, or may have.
 pub(crate) fn has_moved(status: &Status, launcher: &launcher::State) -> bool {
     let reason = launcher.reason.as_deref();
-    let is_moved = matches!(reason, Some(launcher::MIGRATED | launcher::MIGRATION_UNKNOWN));
+    let is_moved = reason.is_some_and(launcher::may_have_left);
     let state = status.migration_state.as_ref();
     let uid = state.and_then(|state| state.migration_uid.as_deref()).unwrap_or_default();
     // A source that was lost behind its end is virt-controller's to decide on.
