@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  records of VMs, raw-disks.json ──► DiskFiles ──► storage::protected    unfinished files of conversions
-//!                                              ├──► check_folder          files of a folder that is removed
+//!                                              ├──► check_removal         files of a folder that is removed
 //!                                              └──► check_start           files that a launcher makes anew
 //! ```
 //!
@@ -12,19 +12,20 @@
 use crate::error::{Error, Result};
 use crate::host_file::{HostDevice, HostFile, paths};
 use crate::launch;
+use crate::path::file_at;
 use crate::place::Home;
 use crate::raw_disks;
 use crate::record::{Record, Vm};
 use api::launcher::Source;
+use container_disk::inputs::beside;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use storage::file_in_use;
 use storage::protected::{ProtectedFile, ProtectedFiles};
+use storage::{FileId, file_in_use};
 
 /// Time in which a process that ends may still have its files open.
 const ENDS: Duration = Duration::from_secs(1);
@@ -128,6 +129,18 @@ fn of_record(record: Record) -> Result<Vec<ProtectedFile>> {
     Ok(files)
 }
 
+/// Files that VMs use, each with the name of its VM. An unreadable record is an error: it does not say which files its VM needs, so none
+/// may pass for unused.
+pub(crate) fn users(home: &Home) -> Result<Vec<(FileId, String)>> {
+    let mut users = vec![];
+    for (name, vm) in Vm::all(home)? {
+        for path in vm?.record.files() {
+            users.extend(file_at(&path)?.map(|file| (file, name.clone())));
+        }
+    }
+    Ok(users)
+}
+
 /// Regular files at this path, at any depth of a folder. Links are not followed.
 pub(crate) fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
     let cannot = |e| Error::io(format!("cannot read {}", path.display()), e);
@@ -217,7 +230,7 @@ pub(crate) fn check_start(home: &Home, record: &Record) -> Result<()> {
         !record.sync.resolved.volumes.contains_key(*volume) && !path.as_os_str().is_empty()
     });
     let unfinished: Vec<PathBuf> = made
-        .flat_map(|(_, path)| UNFINISHED.map(|end| with_end(&path, end)))
+        .flat_map(|(_, path)| UNFINISHED.map(|end| beside(&path, end)))
         .filter(|path| path.exists())
         .collect();
     if own.is_empty() && unfinished.is_empty() {
@@ -237,12 +250,6 @@ pub(crate) fn check_start(home: &Home, record: &Record) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(end);
-    PathBuf::from(name)
 }
 
 /// Opens a regular file; `None` for a link, and if it is gone.

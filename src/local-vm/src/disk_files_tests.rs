@@ -146,7 +146,7 @@ fn an_unfinished_file_beside_a_new_disk_is_kept_for_its_vm() {
     let place = Place::new();
     let disk = place.home.vms().join("../new.img");
     for end in UNFINISHED {
-        let blank = write(&with_end(&disk, end));
+        let blank = write(&beside(&disk, end));
         place.vm("other", &blank);
         let mut record = place.vm("new", &disk);
         record.sync.resolved = Resolved::default();

@@ -6,13 +6,11 @@
 //! versions): a second run needs no unpacking then. In a folder that stays, files under names of older versions
 //! go. The start of a VM [`hold`]s all of them until its record names the ones it needs.
 
-use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep};
+use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep, users};
 use crate::error::{Error, Result};
-use crate::path::file_at;
+use crate::path::{entries, file_at};
 use crate::place::{Home, Lock};
-use crate::record::Vm;
 use crate::unpacked;
-use api::launcher::Source;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -87,21 +85,9 @@ fn lock(home: &Home) -> PathBuf {
 
 /// Files that VMs use, whatever paths their records name them by.
 fn needed(home: &Home) -> Result<Vec<FileId>> {
-    let mut needed = vec![];
-    for (_, vm) in Vm::all(home)? {
-        // An unreadable record does not say what its VM needs, so nothing is removed; the error says how to
-        // remove the VM.
-        let resolved = vm?.record.sync.resolved;
-        let volumes = resolved.volumes.into_values().filter_map(|source| match source {
-            Source::Image { path, .. } | Source::File { path, .. } | Source::Block { path } => Some(path),
-            Source::Folder { .. } | Source::Absent => None,
-        });
-        let kernel = resolved.kernel.into_iter().flat_map(|kernel| [Some(kernel.kernel), kernel.initrd]);
-        for path in volumes.chain(kernel.flatten()) {
-            needed.extend(file_at(&path)?);
-        }
-    }
-    Ok(needed)
+    // An unreadable record does not say what its VM needs, so nothing is removed; the error says how to
+    // remove the VM.
+    Ok(users(home)?.into_iter().map(|(file, _)| file).collect())
 }
 
 /// Files that stay.
@@ -130,11 +116,6 @@ impl Needed {
     }
 }
 
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
-    entries.map_err(|e| cannot_read(folder, e))
-}
-
 fn cannot_read(path: &Path, e: io::Error) -> Error {
     Error::io(format!("cannot read {}", path.display()), e)
 }
@@ -147,7 +128,7 @@ fn cannot_remove(path: &Path, e: io::Error) -> Error {
 mod tests {
     use super::*;
     use crate::record::Record;
-    use api::launcher::{Format, Resolved, Sync};
+    use api::launcher::{Format, Resolved, Source, Sync};
     use rustix::fs::{FlockOperation, fcntl_lock};
     use std::fs::File;
 

@@ -1,9 +1,9 @@
 //! Disks of the pool, as a user manages them: which there are, which VM uses each, and the removal of one.
 
 use crate::Notify;
-use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep};
+use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep, users};
 use crate::error::{Error, ErrorKind, Result};
-use crate::host_file::{HostDevice, paths};
+use crate::host_file::paths;
 use crate::lock::{LOCK, Lock};
 use crate::path::file_at;
 use crate::place::{Home, check_name};
@@ -283,30 +283,6 @@ fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDi
     let mut vms: Vec<String> = users.iter().filter(is_own).map(|(_, vm)| vm.clone()).collect();
     vms.dedup();
     Ok(KeptDisk { size, allocated, created: record.map(|record| record.created), from, vms, name, fault })
-}
-
-/// Files that VMs write to or read, each with the name of its VM.
-fn users(home: &Home) -> Result<Vec<(FileId, String)>> {
-    let mut users = vec![];
-    for (name, vm) in Vm::all(home)? {
-        // An unreadable record does not say which disks its VM needs, so none may pass for unused.
-        let record = vm?.record;
-        let mut used: Vec<&Path> = vec![];
-        for source in record.sync.resolved.volumes.values() {
-            let (Source::File { path, .. } | Source::Image { path, .. }) = source else { continue };
-            used.push(path);
-        }
-        // A file that the launcher has made is known by its volume alone, and one under a loop device by that device.
-        let host_disks: Vec<_> = paths(&record.sync.vmi).map(|(_, path)| path).collect();
-        used.extend(host_disks.iter().map(AsRef::<Path>::as_ref).filter(|path| !path.as_os_str().is_empty()));
-        used.extend(
-            record.devices.values().filter_map(HostDevice::backing).map(|(path, _)| -> &Path { path }),
-        );
-        for path in used {
-            users.extend(file_at(path)?.map(|file| (file, name.clone())));
-        }
-    }
-    Ok(users)
 }
 
 #[cfg(test)]

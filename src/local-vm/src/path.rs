@@ -1,6 +1,8 @@
 //! Absolute paths of the user's files.
 
 use crate::error::{Error, Result};
+use crate::lock::LOCK;
+use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use storage::FileId;
@@ -29,6 +31,20 @@ pub(crate) fn file_at(path: &Path) -> Result<Option<FileId>> {
     }
 }
 
+/// Paths of all entries of a folder.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    entries.map_err(|e| Error::io(format!("cannot read {}", folder.display()), e))
+}
+
+/// Entries of a folder, sorted: those of these names, which are ours, and the others. The lock is neither.
+pub(crate) fn own_entries(folder: &Path, own: &[&str]) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let mut all = entries(folder)?;
+    all.retain(|path| !path.ends_with(LOCK));
+    all.sort();
+    Ok(all.into_iter().partition(|path| own.iter().any(|name| path.ends_with(name))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,8 +54,8 @@ mod tests {
     fn a_path_loses_its_dots_and_the_file_stays_a_link() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
-        std::fs::create_dir_all(top.join("a/b")).unwrap();
-        std::fs::write(top.join("a/disk.img"), "").unwrap();
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        fs::write(top.join("a/disk.img"), "").unwrap();
         std::os::unix::fs::symlink(top.join("a/b"), top.join("to-b")).unwrap();
         std::os::unix::fs::symlink("disk.img", top.join("a/link.img")).unwrap();
         for (path, full) in [

@@ -16,9 +16,10 @@
 
 use crate::client::Client;
 use crate::disk_files::{DiskFiles, check_removal, files_below, reason_to_keep};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::launch;
 use crate::lock::LOCK;
+use crate::path::own_entries;
 use crate::place::{Home, Lock, RECORD, check_name, gone};
 use crate::raw_disks;
 use crate::record::Vm;
@@ -103,21 +104,12 @@ impl LeftFolder {
     }
 }
 
-/// Entries of a VM's folder: those that are ours, and those that are not. The lock is neither.
+/// Entries of a VM's folder: those that are ours, and those that are not.
 fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
-    let all = match fs::read_dir(folder) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((vec![], vec![])),
-        other => other.map_err(cannot)?,
-    };
-    let all = all.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>();
-    let has_name = |path: &PathBuf, known: &[&str]| {
-        path.file_name().is_some_and(|name| known.iter().any(|&k| name == k))
-    };
-    let mut all: Vec<PathBuf> =
-        all.map_err(cannot)?.into_iter().filter(|path| !has_name(path, &[LOCK])).collect();
-    all.sort();
-    Ok(all.into_iter().partition(|path| has_name(path, &OWN)))
+    match own_entries(folder, &OWN) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok((vec![], vec![])),
+        other => other,
+    }
 }
 
 /// Removes all files of a VM here, unless one of them is the disk of a VM. Its launcher must have ended. With its QEMU still running

@@ -23,6 +23,7 @@
 use super::state;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::LOCK;
+use crate::path::own_entries;
 use crate::place::gone;
 use crate::record::now;
 use crate::whole_file::{sync_names, write_whole};
@@ -40,8 +41,13 @@ const IMPORTING: &str = "importing";
 /// Name of the mark of a removal that has not ended: the record that the disk had.
 const REMOVING: &str = "removing";
 
-/// Other files and folders of ours there: of an import, of records being written, and the state of the system on the disk.
-const OTHERS: [&str; 6] = [
+/// Files and folders of ours there besides the lock: those of above, of an import, of records being written, and the state of the system on
+/// the disk.
+const OWN: [&str; 10] = [
+    DISK,
+    RECORD,
+    IMPORTING,
+    REMOVING,
     "disk.img.partial",
     "disk.img.partial.journal",
     "disk.img.partial.journal~",
@@ -198,21 +204,9 @@ fn clear_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Entries of the folder of a disk: those that are ours, and those that are not. The lock is neither.
+/// Entries of the folder of a disk: those that are ours, and those that are not.
 pub(crate) fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
-    let (mut own, mut foreign) = (vec![], vec![]);
-    for entry in fs::read_dir(folder).map_err(cannot)? {
-        let entry = entry.map_err(cannot)?;
-        let name = entry.file_name();
-        let is_own = [DISK, RECORD, IMPORTING, REMOVING].into_iter().chain(OTHERS).any(|known| name == known);
-        match is_own {
-            true => own.push(entry.path()),
-            false if name == LOCK => {}
-            false => foreign.push(entry.path()),
-        }
-    }
-    Ok((own, foreign))
+    own_entries(folder, &OWN)
 }
 
 /// Removes a file, or a folder with all that it has.

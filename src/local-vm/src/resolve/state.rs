@@ -16,6 +16,7 @@
 //! the disk.)
 
 use crate::error::{Error, Result};
+use crate::path::entries;
 use api::launcher::{Resolved, Source, StatePlace};
 use api::machine::{Disk, Machine, Target, Volume};
 use std::ffi::OsString;
@@ -95,12 +96,6 @@ fn refused(path: &Path, what: &str, to_do: &str) -> Error {
         "{path} {what}, so the EFI variables and the TPM beside the disk cannot be trusted"
     ))
     .with_hint(to_do)
-}
-
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
-    let all = std::fs::read_dir(folder).map_err(cannot)?;
-    all.map(|entry| entry.map(|entry| entry.path()).map_err(cannot)).collect()
 }
 
 /// Path of a writable disk file of this VM alone: two VMs must not share a TPM.
