@@ -24,20 +24,22 @@ const LEAST: u64 = 1 << 20;
 /// begins as a raw one.
 pub(super) fn undisguised(file: &FileSource) -> Result<Option<Dense<SparseFile>>> {
     let name = &file.facts().name;
-    let refused = || {
-        let what = format!(
-            "{name} is a raw disk of a VM, and begins as another format, which the server would take it for"
-        );
-        Error::refused(what).with_hint(format!(
-            "'coracle convert -f raw {name} COPY.qcow2' makes a disk that says what it is"
-        ))
-    };
+    let refused = || refusal(name);
     let (disk, size) = file.sparse().zip(file.facts().size).ok_or_else(refused)?;
     let head = head_of(&disk, size).map_err(|e| Error::io(format!("cannot read {name}"), e))?;
     if begins_raw(&head) {
         return Ok(None);
     }
     Dense::new(disk, RUNS).ok().flatten().map(Some).ok_or_else(refused)
+}
+
+/// Refusal to send a raw disk as it is, where it begins as another format.
+pub(super) fn refusal(name: &str) -> Error {
+    let what = format!(
+        "{name} is a raw disk of a VM, and begins as another format, which the server would take it for"
+    );
+    Error::refused(what)
+        .with_hint(format!("'coracle convert -f raw {name} COPY.qcow2' makes a disk that says what it is"))
 }
 
 /// The qcow2 of a raw disk, if it is smaller than the disk by at least [`LEAST`].

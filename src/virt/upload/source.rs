@@ -9,7 +9,7 @@
 //! readers of web servers have retries of their own.
 
 use super::browser::{BrowserUpload, Piece};
-use super::dense::{dense, undisguised};
+use super::dense::{dense, refusal, undisguised};
 use super::params::size_for;
 use crate::error::{Error, ErrorKind, Result};
 use crate::vm_disk;
@@ -221,14 +221,7 @@ impl Bytes {
         // A changed source is another disk, which must not be continued in the middle.
         self.unchanged()?;
         if form == Form::Whole && matches!(self.origin, Origin::Read { raw: RawDisk::Disguised, .. }) {
-            let what = format!(
-                "{} is a raw disk of a VM, and begins as another format, which this server would take it for",
-                self.name()
-            );
-            return Err(Error::refused(what).with_hint(format!(
-                "'coracle convert -f raw {} COPY.qcow2' makes a disk that says what it is",
-                self.name()
-            )));
+            return Err(refusal(self.name()));
         }
         let received = match &self.origin {
             Origin::Read { source, .. } => self.read(Arc::clone(source), form, from)?,
