@@ -206,7 +206,7 @@ pub(super) fn gather(
     Ok((Facts { source, layers, format, kept, leftover, virtual_size, target, room, output }, access))
 }
 
-/// What the first bytes and the tables of a source tell.
+/// Findings in the first bytes and the tables of a source.
 struct Looked {
     format: Format,
     /// The size that its guest sees.

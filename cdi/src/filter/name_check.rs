@@ -1,5 +1,5 @@
 //! Names that promise a format, as `disk.qcow2` and `disk.raw.xz` do, of sources whose bytes are of none: a page with an error, a
-//! damaged file. Taken for a raw disk, such a file would be a disk of nothing, and nobody would notice.
+//! damaged file. An import of such a file as a raw disk would succeed, and the guest would find no system on it.
 
 use super::Layer;
 
@@ -41,8 +41,8 @@ pub fn refuse_raw(name: &str, layers: &[Layer], undone: usize, member: Option<&s
     ))
 }
 
-/// The format that a name promises once these numbers of compressions are undone by the source, and removed. A file with a compression
-/// that its name does not tell is no page with an error: its name promises nothing.
+/// The format that a name promises once its source has undone some compressions and others are removed. The name of a compressed file
+/// without an end for the compression promises nothing: servers do not compress the pages of their errors that way.
 fn promise(name: &str, undone: usize, removed: usize) -> Option<&'static str> {
     // An address ends before its query.
     let path = if name.contains("://") { name.split(['?', '#']).next().unwrap_or(name) } else { name };

@@ -31,7 +31,7 @@ fn target() -> (UnixListener, PathBuf) {
     (UnixListener::bind(&socket).unwrap(), socket)
 }
 
-/// What the source has told its target at the end of its connection.
+/// The source's message to its target, once its connection has ended.
 fn told(target: &UnixListener) -> String {
     let mut text = String::new();
     target.accept().unwrap().0.read_to_string(&mut text).unwrap();

@@ -151,7 +151,7 @@ fn a_vm_that_is_not_released_ends_with_its_launcher() {
     });
 }
 
-/// Its source may have gone, and its word be late: the guest is not lost at both ends.
+/// The message of a source that has gone may be late: without the pause for it, neither end would have the guest.
 #[test]
 fn a_vm_that_is_released_while_its_launcher_is_to_end_is_shut_down_in_order() {
     play(async {

@@ -69,14 +69,14 @@ fn payload(begin: &[u8; LENGTH + HEADER]) -> io::Result<u64> {
     let refused = |why: String| Err(io::Error::new(ErrorKind::PermissionDenied, why));
     let own = u32::try_from(begin.len()).unwrap_or(u32::MAX);
     if !(own..=LONGEST).contains(&length) {
-        return refused(format!("a message of {length} bytes is none of libvirt's"));
+        return refused(format!("a message of libvirt's protocol cannot have {length} bytes"));
     }
     match program {
         KEEP_ALIVE => {}
         REMOTE if kind == CALL && PROCEDURES.contains(&procedure) => {}
         _ => {
             return refused(format!(
-                "procedure {procedure} of program {program:#x} (type {kind}) is none of a migration"
+                "a migration has no use for procedure {procedure} of program {program:#x} (type {kind})"
             ));
         }
     }
