@@ -33,6 +33,8 @@ pub struct Config {
     pub machine_type: Option<String>,
     pub binding: Binding,
     pub eviction_strategy: Option<EvictionStrategy>,
+    /// Changes of VMs wait for the next start (`vmRolloutStrategy: Stage`).
+    pub is_staged: bool,
     pub node_selectors: BTreeMap<String, String>,
     pub image_volumes: bool,
     pub launcher_verbosity: Option<i64>,
@@ -111,6 +113,7 @@ impl Config {
             eviction_strategy: text(&said["evictionStrategy"])
                 .map(|text| EvictionStrategy::from(text.as_str()))
                 .filter(|strategy| !matches!(strategy, EvictionStrategy::Other(_))),
+            is_staged: said["vmRolloutStrategy"] == "Stage",
             node_selectors: (developer["nodeSelectors"].as_object().into_iter().flatten())
                 .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
                 .collect(),

@@ -79,5 +79,6 @@ mod unanswered;
 mod vm;
 mod vmi;
 mod volume_origin;
+mod volume_update;
 
 pub use decide::decide;

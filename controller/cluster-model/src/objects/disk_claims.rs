@@ -12,7 +12,7 @@
 //! its own; and some network file systems keep no locks between nodes. So virt-controller judges before a
 //! launcher pod is created.
 
-use super::{IndexKey, Key, Kind, World, claim_of, key};
+use super::{IndexKey, Key, Kind, World, claim_of, destinations_of, key};
 use api::vmi::{VirtualMachineInstance, Volume};
 
 /// Use of a PVC by the disks of one VMI.
@@ -85,8 +85,11 @@ impl DiskUse {
     }
 }
 
-/// Use of a PVC by the disks of a VMI; `None` if no disk is on it.
+/// Use of a PVC by the disks of a VMI; `None` if no disk is on it. A live migration writes to the PVC that it copies a disk into.
 fn disk_use(vmi: &VirtualMachineInstance, claim: &str) -> Option<DiskUse> {
+    if destinations_of(vmi).any(|destination| destination == claim) {
+        return Some(DiskUse { writes: true, is_shareable: false });
+    }
     let volumes = vmi.spec.volumes.iter().filter(|volume| claim_of(volume) == Some(claim));
     let uses = volumes.filter_map(|volume| volume_use(vmi, volume));
     uses.reduce(|one, more| DiskUse {

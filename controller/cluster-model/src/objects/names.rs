@@ -106,6 +106,11 @@ pub fn workload_update(vmi_uid: &str, before: &str) -> String {
     format!("kubevirt-workload-update-{}", letters(&format!("{vmi_uid}/{before}"), 8))
 }
 
+/// The migration that copies the volumes of a VMI of this uid; `before` tells it from earlier ones.
+pub fn volume_update(vmi_uid: &str, before: &str) -> String {
+    format!("kubevirt-volume-update-{}", letters(&format!("{vmi_uid}/{before}"), 8))
+}
+
 /// The worker pod that imports into the PVC of a name.
 pub fn importer(claim: &str) -> String {
     prefixed(IMPORTER, claim)

@@ -3,17 +3,20 @@
 //! | cause | who tells it | priority |
 //! |---|---|---|
 //! | evacuation | virt-api writes `status.evacuationNodeName` when it puts off the eviction of a launcher pod | `system-critical`; of a descheduler `system-maintenance` |
+//! | volumes of a VM | the condition `VolumesChange` of the VMI (`volume_update`) | `system-critical` |
 //! | workload update | the KubeVirt object's `workloadUpdateStrategy` has the method `LiveMigrate` (`kubevirt/workloads.rs`) | `system-critical` |
 //!
 //! The migration has the name that follows from the VMI and its last migration, so that it is created once. After a failure the next
 //! one comes after a pause, which doubles with each failure.
 
 use super::phase;
-use crate::vmi;
+use crate::{vmi, volume_update};
 use api::migration::{Phase, VirtualMachineInstanceMigration};
 use api::vmi::{ConditionType, EvictionStrategy, VirtualMachineInstance};
 use cluster_model::conditions;
-use cluster_model::objects::{Key, Kind, MIGRATED_VMI, MIGRATION_FINALIZER, World, migrations_of, names};
+use cluster_model::objects::{
+    Key, Kind, MIGRATED_VMI, MIGRATION_FINALIZER, World, key, migrations_of, names,
+};
 use cluster_model::plan::{EventRecord, Plan, Step};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -22,6 +25,8 @@ use serde_json::json;
 const EVACUATION: &str = "kubevirt.io/evacuationMigration";
 /// Annotation of a migration that was created for a workload update.
 const WORKLOAD_UPDATE: &str = "kubevirt.io/workloadUpdateMigration";
+/// Label of a migration that was created for the volumes of a VM: the name of its VMI.
+const VOLUME_UPDATE: &str = "kubevirt.io/volume-update-migration";
 /// Annotation of a VMI whose eviction a descheduler has asked for.
 const SOURCE: &str = "kubevirt.io/eviction-source";
 /// Pause after the first failed migration.
@@ -33,13 +38,47 @@ enum Cause<'a> {
     /// The VMI must leave this node.
     Evacuation(&'a str),
     WorkloadUpdate,
+    VolumeUpdate,
 }
 
-/// The plan for a VMI that must leave its node; an empty one for any other.
+/// The plan for a VMI that must leave its node, or whose volumes its VM moves to other PVCs or has moved back; an empty one for any other.
 pub(crate) fn evacuate(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let Some(vmi) = world.vmis.get(namespace, name) else { return Plan::default() };
-    let Some(node) = leaves(world, vmi) else { return Plan::default() };
-    migrate(world, vmi, Cause::Evacuation(node), now)
+    let cancelled = cancelled(world, vmi);
+    if !cancelled.steps.is_empty() {
+        return cancelled;
+    }
+    if let Some(node) = leaves(world, vmi) {
+        return migrate(world, vmi, Cause::Evacuation(node), now);
+    }
+    match can_migrate(vmi) && moves_volumes(world, vmi) {
+        true => migrate(world, vmi, Cause::VolumeUpdate, now),
+        false => Plan::default(),
+    }
+}
+
+/// True if the VM of a VMI moves its volumes, and the VMI says so.
+fn moves_volumes(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    let said = vmi.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+    conditions::is_true(said, &ConditionType::VolumesChange) && !volume_update::of_vmi(world, vmi).is_empty()
+}
+
+/// Deletes the migrations for volumes that were moved back, unless they have ended.
+fn cancelled(world: &World, vmi: &VirtualMachineInstance) -> Plan {
+    let mut plan = Plan::default();
+    if !volume_update::is_cancelled(vmi) {
+        return plan;
+    }
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name) = (text(&vmi.metadata.namespace), text(&vmi.metadata.name));
+    for migration in migrations_of(world, &namespace, &name) {
+        let meta = &migration.metadata;
+        let goes_on = !phase(migration).is_final() && meta.deletion_timestamp.is_none();
+        if goes_on && meta.labels.contains_key(VOLUME_UPDATE) {
+            plan.delete(key(Kind::VirtualMachineInstanceMigration, meta), meta);
+        }
+    }
+    plan
 }
 
 /// The plan that moves a VMI into a launcher pod of the current version; an empty one for a VMI that migrates already.
@@ -115,14 +154,22 @@ fn create(vmi: &VirtualMachineInstance, cause: Cause<'_>, all: &[&VirtualMachine
     let (name, annotation, value) = match cause {
         Cause::Evacuation(node) => (names::evacuation(&uid, &known), EVACUATION, node),
         Cause::WorkloadUpdate => (names::workload_update(&uid, &known), WORKLOAD_UPDATE, ""),
+        Cause::VolumeUpdate => (names::volume_update(&uid, &known), WORKLOAD_UPDATE, ""),
     };
+    let mut labels = json!({MIGRATED_VMI: vmi_name});
+    if cause == Cause::VolumeUpdate {
+        // A label has no room for a longer name.
+        labels[VOLUME_UPDATE] = json!(if vmi_name.len() > 63 { &uid } else { &vmi_name });
+    }
     let priority = match cause {
         Cause::Evacuation(_) if by_descheduler => "system-maintenance",
-        Cause::Evacuation(_) | Cause::WorkloadUpdate => "system-critical",
+        Cause::Evacuation(_) | Cause::WorkloadUpdate | Cause::VolumeUpdate => "system-critical",
     };
     let message = match cause {
         Cause::Evacuation(_) => format!("Created Migration {name}"),
-        Cause::WorkloadUpdate => format!("Created Migration {name} for automated workload update"),
+        Cause::WorkloadUpdate | Cause::VolumeUpdate => {
+            format!("Created Migration {name} for automated workload update")
+        }
     };
     let kind = Kind::VirtualMachineInstanceMigration;
     let object = json!({
@@ -132,7 +179,7 @@ fn create(vmi: &VirtualMachineInstance, cause: Cause<'_>, all: &[&VirtualMachine
             "namespace": namespace,
             "name": name,
             "annotations": {annotation: value},
-            "labels": {MIGRATED_VMI: vmi_name},
+            "labels": labels,
             "finalizers": [MIGRATION_FINALIZER],
         },
         "spec": {"vmiName": vmi_name, "priority": priority},

@@ -7,6 +7,8 @@
 //!  failure before           the new PVCs are deleted, and the annotation is removed
 //! ```
 //!
+//! PVCs that the VM names (`volume_update`) are used in place of new ones: they get no owner, and are never deleted.
+//!
 //! **Guarantees.** The steps of the hand-over come before the VMI is written, and each requires that its PVC is unchanged: a PVC that
 //! is being deleted takes no guest.
 
@@ -28,6 +30,7 @@ pub(super) enum TargetClaims {
     /// PVCs that are missing: their names, and the steps that create them.
     Missing(Vec<(String, Step)>),
     Refused(String),
+    Waits(String),
 }
 
 /// The PVCs of the target pod of a migration.
@@ -37,17 +40,24 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
         Ok(found) => found,
         Err(message) => return TargetClaims::Refused(refusal(&message)),
     };
-    for CopiedClaim { volume, source } in found {
-        let Some(target) = claim_moves::target(&input.migration.metadata, source) else { continue };
+    let is_named = found.iter().any(|copied| copied.destination.is_some());
+    for CopiedClaim { volume, source, destination } in found {
+        let Some(target) = target(input, source, destination.as_deref()) else { continue };
         let is_other = |new: &str| new != target.name;
         if source.moved_to().is_some() || source.moving_to().is_some_and(is_other) {
             return TargetClaims::Refused(claim_moves::moved_message(source).unwrap_or_default());
         }
         match input.world.pvcs.get(&target.namespace, &target.name) {
-            Some(claim) => match unusable(input, claim) {
+            Some(claim) => match unusable(input, claim, destination.is_some()) {
                 Some(message) => return TargetClaims::Refused(message),
                 None => migrated.push(migrated_volume(input.world, volume, source, claim)),
             },
+            None if destination.is_some() => {
+                return TargetClaims::Waits(format!(
+                    "PVC {} for the disk {volume} does not exist",
+                    target.name
+                ));
+            }
             None => {
                 let object = claim_moves::object(&input.migration.metadata, source, &target);
                 missing.push((target.name.clone(), Step::Create { key: target, object }));
@@ -57,11 +67,32 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
     if !missing.is_empty() {
         return TargetClaims::Missing(missing);
     }
+    let target = with_destinations(vmi, &migrated);
+    match vmi::wait_for_disks(input.world, &target).filter(|_| is_named) {
+        Some(message) => TargetClaims::Waits(message),
+        None => TargetClaims::Ready(Box::new(target)),
+    }
+}
+
+/// The VMI as the target has it.
+fn with_destinations(vmi: &VirtualMachineInstance, migrated: &[MigratedVolume]) -> VirtualMachineInstance {
     let mut target = vmi.clone();
-    for volume in &migrated {
+    for volume in migrated {
         volume.replace_claim(&mut target.spec.volumes);
     }
-    TargetClaims::Ready(Box::new(target))
+    target
+}
+
+/// The PVC that the disk of another one is copied into.
+fn target(
+    input: &MigrationReconcile<'_>,
+    source: &PersistentVolumeClaim,
+    named: Option<&str>,
+) -> Option<Key> {
+    match named {
+        Some(name) => Some(Key::new(Kind::PersistentVolumeClaim, source.meta.namespace.clone()?, name)),
+        None => claim_moves::target(&input.migration.metadata, source),
+    }
 }
 
 /// Steps before the hand-over, and the volumes that are copied.
@@ -69,17 +100,17 @@ pub(super) fn hand_over(
     input: &MigrationReconcile<'_>,
     vmi: &VirtualMachineInstance,
 ) -> Result<(Vec<Step>, Vec<MigratedVolume>), Obstacle> {
-    let (mut steps, mut migrated) = (Vec::new(), Vec::new());
+    let (mut steps, mut migrated, mut is_named) = (Vec::new(), Vec::new(), false);
     let found =
         vmi::copied_claims(input.world, vmi).map_err(|message| Obstacle::Refused(refusal(&message)))?;
-    for CopiedClaim { volume, source } in found {
-        let Some(target) = claim_moves::target(&input.migration.metadata, source) else { continue };
+    for CopiedClaim { volume, source, destination } in found {
+        let Some(target) = target(input, source, destination.as_deref()) else { continue };
         let Some(claim) = input.world.pvcs.get(&target.namespace, &target.name) else {
             let message =
                 format!("PVC {target} for the disk {volume} does not exist any more", target = target.name);
             return Err(Obstacle::Refused(message));
         };
-        if let Some(message) = unusable(input, claim) {
+        if let Some(message) = unusable(input, claim, destination.is_some()) {
             return Err(Obstacle::Refused(message));
         }
         if !claim.is_bound() {
@@ -88,11 +119,18 @@ pub(super) fn hand_over(
                 target.name
             )));
         }
-        steps.extend(own(claim, claim_moves::lasting_owner(input.world, source).as_ref()));
+        if destination.is_none() {
+            steps.extend(own(claim, claim_moves::lasting_owner(input.world, source).as_ref()));
+        }
         if source.moving_to() != Some(&target.name) {
             steps.push(annotate(source, &json!({MOVING_TO: target.name})));
         }
+        is_named |= destination.is_some();
         migrated.push(migrated_volume(input.world, volume, source, claim));
+    }
+    let target = with_destinations(vmi, &migrated);
+    if let Some(message) = vmi::wait_for_disks(input.world, &target).filter(|_| is_named) {
+        return Err(Obstacle::Waits(message));
     }
     Ok((steps, migrated))
 }
@@ -119,17 +157,15 @@ fn refusal(message: &str) -> String {
 }
 
 /// The reason why a PVC with the name of a new one is not used.
-fn unusable(input: &MigrationReconcile<'_>, claim: &PersistentVolumeClaim) -> Option<String> {
+fn unusable(input: &MigrationReconcile<'_>, claim: &PersistentVolumeClaim, is_named: bool) -> Option<String> {
     let name = claim.meta.name.as_deref().unwrap_or_default();
-    if claim.moved_by() != input.migration.metadata.uid.as_deref() {
+    if !is_named && claim.moved_by() != input.migration.metadata.uid.as_deref() {
         return Some(format!(
             "Cannot migrate VMI: PVC {name} exists, and was not created for this migration: delete it"
         ));
     }
     let is_going = claim.meta.deletion_timestamp.is_some();
-    is_going.then(|| {
-        format!("Cannot migrate VMI: PVC {name}, which was created for this migration, is being deleted")
-    })
+    is_going.then(|| format!("Cannot migrate VMI: PVC {name}, which a disk is copied into, is being deleted"))
 }
 
 fn migrated_volume(

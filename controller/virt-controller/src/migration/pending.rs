@@ -53,6 +53,10 @@ fn create(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Outco
     let whole = match copied_claims::target_claims(input, vmi) {
         TargetClaims::Ready(whole) => whole,
         TargetClaims::Missing(missing) => return create_claims(input, vmi, missing),
+        TargetClaims::Waits(message) => {
+            let again = input.now.checked_add(LOOKS_AGAIN).unwrap_or(input.now);
+            return Outcome::default().wait(input, &message).retry_at(again);
+        }
         TargetClaims::Refused(message) => {
             return Outcome::default().require_unchanged_vmi(vmi).fail(&message);
         }

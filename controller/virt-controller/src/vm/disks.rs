@@ -2,6 +2,7 @@
 
 use super::trouble::VmProblem;
 use crate::template::data_volume_name;
+use crate::volume_update::{self, VolumeUpdate};
 use api::data_volume::{ConditionType, DataVolume, Phase};
 use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};
@@ -51,6 +52,15 @@ impl Disks {
     fn deny(&mut self, name: &str, reason: &'static str, why: String) {
         self.blocks.get_or_insert_with(|| why.clone());
         self.denied.get_or_insert_with(|| Denied { name: name.to_owned(), reason, why });
+    }
+
+    /// A VM whose volumes were being migrated when its VMI ended does not start.
+    pub(super) fn unless_broken(mut self, update: &VolumeUpdate) -> Disks {
+        if let Some(message) = volume_update::block(update) {
+            self.moved = true;
+            self.deny("", RECOVERY, message.to_owned());
+        }
+        self
     }
 
     /// Reason against a start of the VM.

@@ -43,7 +43,7 @@ mod trouble_tests;
 
 pub(crate) use observed::observed;
 
-use crate::template;
+use crate::{template, volume_update};
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
@@ -78,7 +78,9 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         failure::count(&mut next, vmi, now);
         change::forget_if_halted(&mut next, &strategy);
         vmi.into_iter().for_each(|vmi| moved::take(&mut next, vmi));
-        let disks = disks::find(world, &next, vmi);
+        let update = volume_update::find(world, &next, vmi);
+        volume_update::record(&mut next, &update, vmi);
+        let disks = disks::find(world, &next, vmi).unless_broken(&update);
         let act = strategy::decide(&next, &strategy, vmi, now);
         // Another owner's VMI has the name.
         let taken = found
@@ -125,7 +127,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let of_sizes = sizes.as_ref().err().map(|problem| VmProblem::new(problem.reason, &problem.message));
         let trouble = trouble.or(of_sizes).or(disks.denied());
         let trouble = trouble.or(failed.map(|failed| VmProblem::from_failure(failed, disks.next_missing())));
-        status::write(&mut next, &strategy, vmi, &disks, trouble, now);
+        status::write(&mut next, &strategy, vmi, (&disks, &update), trouble, now);
         trouble.into_iter().for_each(|trouble| trouble.record_event(vm, &next, &mut plan));
     }
     let made = std::mem::take(&mut plan.steps);

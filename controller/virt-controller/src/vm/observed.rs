@@ -1,6 +1,7 @@
 //! A VM as its objects are now. Its written status may be of an earlier leader, or of before an outage.
 
 use super::{change, disks, failure, is_of, status};
+use crate::volume_update;
 use api::vm::VirtualMachine;
 use cluster_model::objects::World;
 use jiff::Timestamp;
@@ -15,6 +16,8 @@ pub(crate) fn observed(world: &World, vm: &VirtualMachine, now: Timestamp) -> Vi
     failure::count(&mut next, vmi.as_ref(), now);
     change::forget_if_halted(&mut next, &strategy);
     change::remove_done(&mut next, &strategy, vmi.as_ref());
-    status::write(&mut next, &strategy, vmi.as_ref(), &disks::find(world, vm, vmi.as_ref()), None, now);
+    let update = volume_update::find(world, vm, vmi.as_ref());
+    let disks = disks::find(world, vm, vmi.as_ref()).unless_broken(&update);
+    status::write(&mut next, &strategy, vmi.as_ref(), (&disks, &update), None, now);
     next
 }

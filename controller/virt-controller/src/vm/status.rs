@@ -5,7 +5,7 @@ use super::printable::{PrintableInput, status};
 use super::strategy::Act;
 use super::trouble::VmProblem;
 use super::{change, revision};
-use crate::template;
+use crate::volume_update::{self, VolumeUpdate};
 use api::vm::{Condition, ConditionType, PrintableStatus, RunStrategy, StateChange, VirtualMachine};
 use api::vmi::{self, VirtualMachineInstance};
 use cluster_model::conditions::{self, stamp};
@@ -24,7 +24,7 @@ pub(super) fn write(
     vm: &mut VirtualMachine,
     strategy: &RunStrategy,
     vmi: Option<&VirtualMachineInstance>,
-    disks: &Disks,
+    (disks, update): (&Disks, &VolumeUpdate),
     trouble: Option<VmProblem<'_>>,
     now: Timestamp,
 ) {
@@ -36,7 +36,7 @@ pub(super) fn write(
     let seen = PrintableInput { vm, strategy, vmi, disks, starts, stops: act == Act::Stop };
     let word = status(&seen);
     let runs = vmi.filter(|vmi| !crate::vmi::phase(vmi).is_final());
-    let is_outdated = runs.is_some_and(|vmi| template::is_outdated(vm, vmi));
+    let restart = runs.and_then(|vmi| volume_update::restart_message(vm, vmi, update));
     let generation = vm.metadata.generation;
     let status = vm.status.get_or_insert_default();
     status.printable_status = Some(word);
@@ -53,14 +53,13 @@ pub(super) fn write(
     copy_conditions(&mut status.conditions, vmi, now);
     failure(&mut status.conditions, trouble, now);
     recovery(&mut status.conditions, disks, trouble, now);
-    if is_outdated {
-        let message = "a non-live-updatable field was changed in the template spec";
+    if let Some(message) = restart {
         set(
             &mut status.conditions,
             ConditionType::RestartRequired,
             "True",
             Some("RestartRequired"),
-            Some(message),
+            Some(&message),
             now,
         );
     } else {

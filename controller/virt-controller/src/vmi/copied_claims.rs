@@ -5,6 +5,7 @@
 
 use super::outcome::{Change, Outcome};
 use super::{VmiReconcile, checked, phase, vm_of};
+use crate::volume_update;
 use api::machine::{Volume, is_of_one_node};
 use api::vmi::{Phase, VirtualMachineInstance};
 use cluster_model::objects::{Kind, PersistentVolumeClaim, World, claims_of, owner};
@@ -13,6 +14,8 @@ use cluster_model::objects::{Kind, PersistentVolumeClaim, World, claims_of, owne
 pub(crate) struct CopiedClaim<'a> {
     pub(crate) volume: String,
     pub(crate) source: &'a PersistentVolumeClaim,
+    /// The PVC that the VM names, where its volumes are migrated. Unset: a new one.
+    pub(crate) destination: Option<String>,
 }
 
 /// The disks of a VMI that are copied into new PVCs, or the reason why one cannot be.
@@ -26,7 +29,8 @@ pub(crate) fn copied_claims<'a>(
         let claim = world.pvcs.get(namespace, name);
         claim.filter(|claim| is_of_one_node(&claim.spec.access_modes))
     };
-    if !used.iter().any(|name| of_one_node(name).is_some()) {
+    let updates = volume_update::of_vmi(world, vmi);
+    if updates.is_empty() && !used.iter().any(|name| of_one_node(name).is_some()) {
         return Ok(Vec::new());
     }
     // Faults of the spec are told where the pod is created.
@@ -38,7 +42,14 @@ pub(crate) fn copied_claims<'a>(
         else {
             continue;
         };
-        let Some(source) = of_one_node(name) else { continue };
+        let update =
+            updates.iter().find(|update| update.volume_name == disk.name && update.source() == Some(name));
+        let destination = update.and_then(|update| update.destination()).map(str::to_owned);
+        let source = match &destination {
+            Some(_) => world.pvcs.get(namespace, name),
+            None => of_one_node(name),
+        };
+        let Some(source) = source else { continue };
         if !disk.has_movable_claim() || used.iter().filter(|one| *one == name).count() > 1 {
             return Err(format!(
                 "PVC {name} is not shared (ReadWriteMany), and only disks that are a PVC of their own, and that the guest may write \
@@ -55,7 +66,7 @@ pub(crate) fn copied_claims<'a>(
                 disk.name
             ));
         }
-        found.push(CopiedClaim { volume: disk.name.clone(), source });
+        found.push(CopiedClaim { volume: disk.name.clone(), source, destination });
     }
     match found.first() {
         Some(first) if is_of_pool(world, vmi) => Err(format!(

@@ -117,7 +117,7 @@ fn created_at(pod: &Pod) -> &str {
 }
 
 /// True if QEMU of the VMI may run now, or will without a further decision. A VMI that has ended counts with all pods of it.
-fn may_run(world: &World, vmi: &VirtualMachineInstance) -> bool {
+pub(super) fn may_run(world: &World, vmi: &VirtualMachineInstance) -> bool {
     if phase(vmi).is_final() {
         let any = LauncherPods::for_vmi(vmi).map(LauncherPods::any);
         return any.is_some_and(|any| world.launcher_pods(&any).iter().any(|pod| !pod.is_over()));

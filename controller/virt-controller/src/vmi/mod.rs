@@ -68,6 +68,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod volumes;
+mod volumes_change;
 mod vsock;
 mod waiting;
 #[cfg(test)]
@@ -75,6 +76,7 @@ mod waiting_tests;
 
 pub(crate) use copied_claims::{CopiedClaim, copied_claims};
 pub(crate) use moved_claims::abandon;
+pub(crate) use needs::wait_for_disks;
 pub(crate) use outdated::is_outdated;
 pub(crate) use volumes::claim_info;
 
@@ -184,7 +186,10 @@ fn reconcile(input: &VmiReconcile<'_>) -> Outcome {
     let outcome = outcome.and(ready::ready_condition(pod, &next_phase)).and(eviction::eviction(input));
     let outcome = match input.phase.is_final() {
         true => outcome,
-        false => outcome.and(volumes::volumes(input)).and(copied_claims::refusal(input)),
+        false => outcome
+            .and(volumes::volumes(input))
+            .and(copied_claims::refusal(input))
+            .and(volumes_change::volumes_change(input)),
     };
     let next = outcome.apply(input);
     let outcome = outcome.and(moved_claims::settle(input, &next));

@@ -15,7 +15,7 @@
 
 use super::outcome::{Change, Outcome};
 use super::{VmiReconcile, vm_of};
-use crate::template;
+use crate::{template, volume_update};
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
 use cluster_model::claim_moves::{MOVED_TO, MOVING_TO, RECOVERY};
 use cluster_model::objects::{Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key};
@@ -57,13 +57,16 @@ pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
     }
     // The VM gets the same names, which a restart would not change.
     if let Some(vm) = vm_of(input.world, input.vmi)
-        && !template::is_outdated(vm, input.vmi)
+        && !template::is_outdated(&volume_update::before(vm, input.vmi, migrated(input.vmi)), input.vmi)
     {
         let mut next = vm.clone();
         template::replace_claims(&mut next, migrated(input.vmi));
         outcome = outcome.change(Change::TemplateSum(template::sum(&next)));
     }
-    outcome.change(Change::ReplaceClaims)
+    // A VM that names a DataVolume has it in its VMI, too.
+    let vm = vm_of(input.world, input.vmi);
+    let own = vm.map(|vm| volume_update::destinations(vm, migrated(input.vmi))).unwrap_or_default();
+    outcome.change(Change::ReplaceClaims(own))
 }
 
 /// No program knows whether the guest has run on the new PVCs: a person decides.

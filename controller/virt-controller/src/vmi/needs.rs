@@ -1,6 +1,8 @@
 //! PVCs that a VMI needs before its pod is created, and their content. A PVC whose disk a live migration has copied into another one
 //! is never used again by itself: the guest has written to the other one since.
 
+use super::disk_conflict::may_run;
+use super::phase;
 use crate::volume_origin::{incomplete, unknown};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
@@ -23,6 +25,25 @@ pub(super) enum DiskNeeds {
     Failed { volume: String, message: String },
     /// The disk of a PVC is on another PVC since a live migration, or may be.
     Moved { message: String },
+}
+
+/// The reason why a guest must not be copied onto the PVCs of this VMI yet: they are not whole, or other VMIs use them.
+pub(crate) fn wait_for_disks(world: &World, vmi: &VirtualMachineInstance) -> Option<String> {
+    match find(world, vmi) {
+        DiskNeeds::There(_) => {}
+        DiskNeeds::Missing { message }
+        | DiskNeeds::Filling { message }
+        | DiskNeeds::BeingRead { message }
+        | DiskNeeds::Failed { message, .. }
+        | DiskNeeds::Moved { message } => return Some(message),
+    }
+    let mut conflict = world.disk_conflicts(vmi).into_iter();
+    let conflict = conflict.find(|one| !phase(one.other).is_final() || may_run(world, one.other))?;
+    let other = conflict.other.metadata.name.as_deref().unwrap_or_default();
+    Some(format!(
+        "PVC {} is a disk of VMI {other}: a disk is not copied into it before that VMI has ended",
+        conflict.claim
+    ))
 }
 
 /// Message about a PVC that names a source, and whose volume is not known. A launcher pod that runs proves that the PVC is bound, so the

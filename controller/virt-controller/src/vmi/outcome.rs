@@ -9,7 +9,7 @@ use crate::template;
 use api::quantity::Quantity;
 use api::vmi::{
     ConditionType, InterfaceStatus, MigrationState, Phase, PhaseTransition, Status, VirtualMachineInstance,
-    VolumeStatus,
+    Volume, VolumeStatus,
 };
 use api::wire::Wire;
 use cluster_model::claim_moves::NOT_COPIED;
@@ -55,8 +55,8 @@ pub(super) enum Change {
     Arrival(String),
     /// Removes the label of the node that the guest migrates to.
     NoMigrationTarget,
-    /// The volumes that migrate have their new PVCs.
-    ReplaceClaims,
+    /// The volumes that migrate have their new PVCs; these have them as their VM names them.
+    ReplaceClaims(Vec<Volume>),
     NoMigratedVolumes,
     /// The reason why a PVC cannot be copied.
     NotCopied(Option<String>),
@@ -199,7 +199,13 @@ impl Change {
                 status.evacuation_node_name = None;
             }
             Change::NoMigrationTarget => drop(meta.labels.remove(MIGRATION_TARGET)),
-            Change::ReplaceClaims => next.replace_migrated_claims(),
+            Change::ReplaceClaims(own) => {
+                next.replace_migrated_claims();
+                for volume in &mut next.spec.volumes {
+                    let own = own.iter().find(|own| own.name == volume.name);
+                    own.into_iter().for_each(|own| volume.clone_from(own));
+                }
+            }
             Change::NoMigratedVolumes => status.migrated_volumes.clear(),
             Change::NotCopied(Some(why)) => drop(meta.annotations.insert(NOT_COPIED.to_owned(), why.clone())),
             Change::NotCopied(None) => drop(meta.annotations.remove(NOT_COPIED)),

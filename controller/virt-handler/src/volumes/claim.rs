@@ -4,7 +4,7 @@
 //!  missing    capacity, less what the file system keeps for itself     sparse; refused where too little of it fits (`Files`)
 //!  smaller    the claim grew: as large as it may be now                a guest sees it at its next start
 //!  larger     left alone
-//!  missing, and a live migration copies to it     as large as at the source
+//!  a live migration copies to it                  as large as at the source
 //!  of a guest that migrates here, and not copied  there, and as large as at the source; otherwise refused: the storage is not shared
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! | `NAME.partial` is locked | waited for: the engine fills it | the same |
 //! | `NAME.partial` holds data | waited for: an import did not finish, and can continue | the same |
 
+use super::image_locks::{DiskAccess, refuse_in_use};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
 use crate::pod::confined::{Access, LAUNCHER, PathHandle, give_to_launcher};
@@ -61,8 +62,9 @@ pub struct ClaimedDisk {
 enum DiskOrigin {
     /// The claim alone: a missing disk is made, and one of a claim that grew is made larger.
     Claim,
-    /// A live migration copies it here. It has as many bytes as at the source.
-    Copy { bytes: u64 },
+    /// A live migration copies it here. It has as many bytes as at the source. Before the guest has arrived, what the claim has is
+    /// overwritten.
+    Copy { bytes: u64, has_arrived: bool },
     /// The guest migrates here, and has it at the source in the same claim. The number of its bytes, once the source has told it.
     Source { bytes: Option<u64> },
 }
@@ -95,8 +97,8 @@ impl ClaimedDisk {
     }
 
     /// A disk that a live migration copies here, with as many bytes as at the source.
-    pub fn copied(mut self, bytes: u64) -> ClaimedDisk {
-        self.origin = DiskOrigin::Copy { bytes };
+    pub fn copied(mut self, bytes: u64, has_arrived: bool) -> ClaimedDisk {
+        self.origin = DiskOrigin::Copy { bytes, has_arrived };
         self
     }
 
@@ -134,11 +136,17 @@ pub fn prepare(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Optio
             Error::io(format!("cannot make the launcher the owner of {}", shown.display()), e)
         })?;
     }
-    if let DiskOrigin::Copy { bytes: size } = wish.origin {
-        // Of an earlier attempt at this preparation. A guest that has arrived has this size, too.
-        if found.len() < size {
-            file.set_len(size)
-                .map_err(|e| Error::io(format!("cannot make the disk of {} larger", wish.claim), e))?;
+    if let DiskOrigin::Copy { bytes: size, has_arrived } = wish.origin {
+        // Of an earlier attempt, where it has this size: a guest that has just arrived may have it. A larger one is of a PVC that the
+        // VM names.
+        let is_replaced = found.len() > size && !has_arrived;
+        if is_replaced {
+            let access = DiskAccess { writes: true, is_shareable: false };
+            refuse_in_use(&file, &folder.display_path().join(DISK), access)?;
+        }
+        if found.len() < size || is_replaced {
+            let what = || format!("cannot give the disk of {} the size of its source", wish.claim);
+            file.set_len(size).map_err(|e| Error::io(what(), e))?;
         }
     } else if let Some(capacity) = wish.capacity {
         grow(&file, folder, found.len(), wish.largest(capacity).min(folder.capacity()?))?;
@@ -223,7 +231,7 @@ pub(super) fn claim_for_namespace(file: &File, shown: &Path, namespace: &str) ->
 }
 
 fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<String>)> {
-    if let DiskOrigin::Copy { bytes: size } = wish.origin {
+    if let DiskOrigin::Copy { bytes: size, .. } = wish.origin {
         // The size of the source is kept where a tolerated part of it has no room: the disk is sparse there, too.
         fitting(folder, &wish.claim, size, wish.files)?;
         return Ok((sized(folder, DISK, size, None)?, None));

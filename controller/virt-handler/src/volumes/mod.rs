@@ -238,7 +238,7 @@ impl Parts<'_> {
         self.refuse_host_disk(&folder, claim)?;
         let mut wish = claim::ClaimedDisk::from_claim(claim, self.claim_info(volume), readonly, self.files);
         if let Some(size) = self.size_at_source(volume, claim)? {
-            wish = wish.copied(size);
+            wish = wish.copied(size, !self.receives);
         } else if self.receives {
             wish = wish.of_source(self.known_size(volume));
         }

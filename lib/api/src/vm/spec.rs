@@ -97,6 +97,9 @@ string_enum! {
     }
 }
 
+/// Refusal to change the volumes of a VM while they are migrated, as upstream has it.
+pub const ONLY_REVERTED: &str = "The volume can only be reverted to the previous version during the update";
+
 string_enum! {
     /// Strategy for changed volumes of a VM.
     pub enum UpdateVolumesStrategy {

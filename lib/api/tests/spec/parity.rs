@@ -22,7 +22,7 @@ const AROUND: &[(&str, &str, &str)] = &[
     (
         "VirtualMachineSpec",
         "updateVolumesStrategy",
-        "served: Replacement; Migration is refused, since volumes do not move while a VMI runs",
+        "served: Migration copies the disks with a live migration; a change of the volume mode is refused",
     ),
     ("VirtualMachineInstanceReplicaSetSpec", "replicas", "served"),
     ("VirtualMachineInstanceReplicaSetSpec", "selector", "served"),

@@ -73,7 +73,7 @@ pub use storage_class::StorageClass;
 pub use validating_webhooks::{CDI_NAME as CDI_VALIDATOR, NAME as VALIDATOR};
 pub use virtual_machine_instance::{
     FINALIZER, HANDLER_STATUS_FIELDS, OF_VM, OUTDATED, SOURCE_MIGRATION_FIELDS, TARGET_MIGRATION_FIELDS,
-    claim_of, claims_of, is_waiting, waiting_for_disks, was_handed_over,
+    claim_of, claims_of, destinations_of, is_waiting, waiting_for_disks, was_handed_over,
 };
 pub use virtual_machine_instance_migration::{
     MIGRATED_VMI, MIGRATION_FINALIZER, PENDING_REASON, migration_phase, migrations_of, target_pod,

@@ -105,6 +105,12 @@ pub fn claims_of(vmi: &VirtualMachineInstance) -> Vec<String> {
     of_volumes.chain(hook::claims(&vmi.metadata)).collect()
 }
 
+/// PVCs that a live migration copies disks of a VMI into.
+pub fn destinations_of(vmi: &VirtualMachineInstance) -> impl Iterator<Item = &str> {
+    let all = vmi.status.iter().flat_map(|status| &status.migrated_volumes);
+    all.filter(|volume| !volume.has_destination(&vmi.spec.volumes)).filter_map(|volume| volume.destination())
+}
+
 /// True if the VMI has been handed over to a node, or has ended.
 pub fn was_handed_over(vmi: &VirtualMachineInstance) -> bool {
     let phase = vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
@@ -129,7 +135,8 @@ impl StoredObject for VirtualMachineInstance {
     fn index_keys(&self) -> Vec<IndexKey> {
         let meta = &self.metadata;
         let mut marks: Vec<IndexKey> = owner::mark(meta).into_iter().collect();
-        marks.extend(claim_keys(meta, claims_of(self).iter().map(String::as_str)));
+        let claims = claims_of(self);
+        marks.extend(claim_keys(meta, claims.iter().map(String::as_str).chain(destinations_of(self))));
         let node = self.status.as_ref().and_then(|status| status.node_name.clone());
         marks.extend(node.filter(|node| !node.is_empty()).map(IndexKey::Node));
         let pods = LauncherPods::for_vmi(self);

@@ -8,6 +8,7 @@ use api::defaults::{self, DefaultsContext};
 use api::fault::{Fault, Reason};
 use api::uuid;
 use api::vm::{RunStrategy, Spec, UpdateVolumesStrategy, VirtualMachine};
+use api::vmi::MigratedVolume;
 use api::wire::{self, Wire};
 use std::borrow::Cow;
 
@@ -86,7 +87,26 @@ pub(super) fn look(
     let looked = sizes::look(vm, old, context);
     warnings.extend(looked.warnings.iter().cloned());
     let is_accepted = old.is_some_and(|old| is_same_machine(vm, old, context));
-    (faults_of(vm, looked, is_accepted, context), warnings)
+    let mut faults = faults_of(vm, looked, is_accepted, context);
+    faults.extend(old.and_then(|old| half_reverted(vm, old)));
+    (faults, warnings)
+}
+
+/// Fault of a VM whose volumes are being migrated, and which names other PVCs than all of the sources or all of the destinations.
+fn half_reverted(vm: &VirtualMachine, old: &VirtualMachine) -> Option<Fault> {
+    let recorded = old.status.as_ref()?.volume_update_state.as_ref()?.volume_migration_state.as_ref()?;
+    let goes_on = vm.spec.update_volumes_strategy == Some(UpdateVolumesStrategy::Migration);
+    let volumes = &vm.spec.template.as_ref()?.spec.volumes;
+    let has = |name: fn(&MigratedVolume) -> Option<&str>| {
+        recorded.migrated_volumes.iter().all(|migrated| {
+            let own = volumes.iter().find(|volume| volume.name == migrated.volume_name);
+            own.and_then(cluster_model::objects::claim_of) == name(migrated)
+        })
+    };
+    if !goes_on || has(MigratedVolume::source) || has(MigratedVolume::destination) {
+        return None;
+    }
+    Some(Fault::new("spec.template.spec.volumes", Reason::Invalid, api::vm::ONLY_REVERTED))
 }
 
 /// Faults of a VM. `is_accepted`: the template passed the permissions of an earlier time. Such a VM can be
@@ -114,8 +134,9 @@ fn faults_of(
     };
     strategy(*running, run_strategy.as_ref(), context, &mut faults);
     faults.extend(sized.faults);
-    if update_volumes_strategy.as_ref().is_some_and(|way| *way != UpdateVolumesStrategy::Replacement) {
-        faults.push(Fault::not_yet("spec.updateVolumesStrategy").hint("Replacement is"));
+    if let Some(UpdateVolumesStrategy::Other(word)) = update_volumes_strategy {
+        let message = format!("updateVolumes strategy not recognized: {word}");
+        faults.push(Fault::new("spec.updateVolumesStrategy", Reason::Invalid, message));
     }
     let namespace = vm.metadata.namespace.as_deref();
     faults.extend(volumes::templates(data_volume_templates, &template.spec.volumes, namespace));

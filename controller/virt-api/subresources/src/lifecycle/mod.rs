@@ -23,9 +23,8 @@ pub(crate) use start::{StartOptions, start};
 pub(crate) use stop::{StopOptions, stop};
 
 use crate::refusal::{Refusal, Result, Subject};
-use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
+use api::vm::{ConditionType, RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
-use api::wire::Wire as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -101,16 +100,15 @@ fn without_failures(vm: &VirtualMachine) -> Option<Value> {
     Some(json!({"status": {"startFailure": null}}))
 }
 
-/// Refuses a VM whose volumes need recovery after a failed migration.
+/// Refuses a VM whose volumes are being migrated, or need recovery after that has failed.
 fn needs_recovery(vm: &VirtualMachine) -> Result<()> {
     let conditions = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let broken = conditions.iter().any(|condition| {
-        let condition = condition.write();
-        condition["type"] == "VolumesChange"
-            && condition["status"] == "True"
-            && condition["reason"] == "ManualRecovery"
+    let is_broken = conditions.iter().any(|condition| {
+        let kind = &condition.r#type;
+        condition.status == "True"
+            && (kind.as_str() == "VolumesChange" || *kind == ConditionType::ManualRecoveryRequired)
     });
-    if broken {
+    if is_broken {
         return Err(Refusal::conflict(
             subject(vm),
             "VM recovery required: Volume migration failed, leaving some volumes pointing to non-consistent targets; \

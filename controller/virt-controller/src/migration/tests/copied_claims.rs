@@ -7,7 +7,7 @@ use cluster_model::plan::Step;
 use jiff::SignedDuration;
 
 /// A bound PVC that one node can use.
-fn disk(sim: &mut Sim, name: &str, owners: &Value) -> Key {
+pub(super) fn disk(sim: &mut Sim, name: &str, owners: &Value) -> Key {
     let meta = json!({"namespace": "n", "name": name, "ownerReferences": owners});
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "local", "volumeMode": "Filesystem",
         "resources": {"requests": {"storage": "1Gi"}}});
@@ -26,7 +26,7 @@ fn on_disk(mut object: Value, name: &str) -> Value {
 }
 
 /// virt-handler reports the size of the disk.
-fn sized(sim: &mut Sim, vmi: &Key) {
+pub(super) fn sized(sim: &mut Sim, vmi: &Key) {
     let mut list = sim.get(vmi)["status"]["volumeStatus"].as_array().cloned().unwrap_or_default();
     list.iter_mut().for_each(|one| one["size"] = json!(1_000_000));
     sim.change(vmi, json!({"status": {"volumeStatus": list}}));
@@ -45,7 +45,7 @@ fn on_one_node() -> (Sim, Key, Key, Key) {
 }
 
 /// A VM that runs on the PVC `disk`, which a DataVolume of its template owns.
-fn of_vm(change: impl FnOnce(&mut Sim, &mut Value)) -> (Sim, Key, Key, Key) {
+pub(super) fn of_vm(change: impl FnOnce(&mut Sim, &mut Value)) -> (Sim, Key, Key, Key) {
     let mut sim = Sim::new();
     let mut object = crate::sim::vm_with_disk("web", "Always", crate::sim::blank());
     change(&mut sim, &mut object);
@@ -71,7 +71,7 @@ fn of_vm(change: impl FnOnce(&mut Sim, &mut Value)) -> (Sim, Key, Key, Key) {
 }
 
 /// The guest has ended, and so have all pods.
-fn end(sim: &mut Sim, vmi: &Key) {
+pub(super) fn end(sim: &mut Sim, vmi: &Key) {
     sim.agent_says(vmi, "Succeeded");
     for pod in sim.keys(Kind::Pod) {
         sim.pod_ends(&pod, "Succeeded", 0);
@@ -87,13 +87,13 @@ fn new_claim(sim: &Sim, migration: &Key, old: &Key) -> Key {
     Key::new(Kind::PersistentVolumeClaim, "n", names::moved(&old.name, &sim.uid(migration)))
 }
 
-fn note<'a>(sim: &'a Sim, claim: &Key, name: &str) -> &'a str {
+pub(super) fn note<'a>(sim: &'a Sim, claim: &Key, name: &str) -> &'a str {
     sim.get(claim)["metadata"]["annotations"][name].as_str().unwrap_or_default()
 }
 
 /// The PVC that an object or a pod has for the disk `root`.
 #[track_caller]
-fn used(sim: &Sim, key: &Key) -> String {
+pub(super) fn used(sim: &Sim, key: &Key) -> String {
     let object = sim.get(key);
     let spec = if object["spec"]["template"].is_object() {
         &object["spec"]["template"]["spec"]

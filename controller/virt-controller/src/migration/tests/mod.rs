@@ -8,6 +8,7 @@ mod policies;
 mod queue;
 mod refusals;
 mod scheduling;
+mod volume_updates;
 
 use crate::sim::{Sim, vmi};
 use cluster_model::objects::{Key, Kind, MIGRATION_JOB};

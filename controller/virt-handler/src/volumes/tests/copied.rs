@@ -1,6 +1,7 @@
 //! Disks that a live migration copies here.
 
 use super::*;
+use rustix::fs::{FlockOperation, fcntl_lock};
 
 /// libvirt copies a disk of a live migration into one that is as large.
 #[test]
@@ -27,8 +28,9 @@ fn a_disk_that_a_migration_copies_here_is_as_large_as_at_its_source() {
         });
         api::wire::read::<VirtualMachineInstance>(object).unwrap()
     };
-    let pod = Pod::new();
-    let length = || fs::metadata(pod.data().join("disk.img")).unwrap();
+    let mut pod = Pod::new();
+    let disk = pod.data().join("disk.img");
+    let length = || fs::metadata(&disk).unwrap();
     let said = pod.ready_of(&vmi(Value::Null, "pvc")).unwrap_err();
     assert!(said.chain().contains("has no size of the volume 'data'"), "{}", said.chain());
     for size in [(32 << 20) + 512, (33 << 20) + 512] {
@@ -38,6 +40,17 @@ fn a_disk_that_a_migration_copies_here_is_as_large_as_at_its_source() {
     // It is never made smaller: a guest may have it.
     pod.ready_of(&vmi(json!(1 << 20), "pvc")).unwrap();
     assert_eq!(length().len(), (33 << 20) + 512);
+    // Before its guest has arrived, a PVC that the VM names loses the disk that it had. Another guest keeps its own.
+    pod.receives = true;
+    let used = fs::OpenOptions::new().write(true).open(&disk).unwrap();
+    fcntl_lock(&used, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let said = pod.ready_of(&vmi(json!(1 << 20), "pvc")).unwrap_err().chain();
+    assert!(said.contains("is the disk of another VMI on this node"), "{said}");
+    assert_eq!(length().len(), (33 << 20) + 512);
+    drop(used);
+    pod.ready_of(&vmi(json!(1 << 20), "pvc")).unwrap();
+    assert_eq!(length().len(), 1 << 20);
+    pod.receives = false;
     // The disk of the source is its own.
     pod.ready_of(&vmi(json!(1 << 20), "another")).unwrap();
     assert!(length().len() > 34 << 20, "it grows with its claim");

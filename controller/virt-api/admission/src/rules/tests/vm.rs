@@ -50,9 +50,9 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "/spec/updateVolumesStrategy",
-        r#""Migration""#,
+        r#""Migrate""#,
         "spec.updateVolumesStrategy",
-        "spec.updateVolumesStrategy is not supported yet (Replacement is)",
+        "updateVolumes strategy not recognized: Migrate",
     ),
     (
         "/spec/template/spec/domain/memory",
@@ -277,6 +277,41 @@ fn a_vm_whose_template_stays_is_stopped_and_started_whatever_is_permitted_by_now
         assert_eq!(said(&new).len(), 1);
         set(&mut new, "/spec/template/spec/domain/memory/guest", json!("256Mi"));
         assert!(said(&new).len() >= 4, "{:?}", said(&new));
+    }
+}
+
+#[test]
+fn volumes_that_are_migrated_go_on_or_back_together() {
+    let volume =
+        |name: &str, claim: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": claim}});
+    let with = |a: &str, b: &str| {
+        let mut vm = vm();
+        set(&mut vm, "/spec/updateVolumesStrategy", json!("Migration"));
+        set(&mut vm, "/spec/template/spec/volumes", json!([volume("disk0", a), volume("disk1", b)]));
+        let disks = json!([{"name": "disk0", "disk": {}}, {"name": "disk1", "disk": {}}]);
+        set(&mut vm, "/spec/template/spec/domain/devices/disks", disks);
+        vm
+    };
+    let migrated = |name: &str, from: &str, to: &str| json!({"volumeName": name, "sourcePVCInfo": {"claimName": from}, "destinationPVCInfo": {"claimName": to}});
+    let mut old = with("new0", "new1");
+    old["status"] = json!({"volumeUpdateState": {"volumeMigrationState": {"migratedVolumes":
+        [migrated("disk0", "old0", "new0"), migrated("disk1", "old1", "new1")]}}});
+    for (a, b, is_allowed) in [
+        ("new0", "new1", true),
+        ("old0", "old1", true),
+        ("old0", "new1", false),
+        ("other", "new1", false),
+        ("other", "another", false),
+    ] {
+        let mut new = with(a, b);
+        new["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(7);
+        let expected = match is_allowed {
+            true => vec![],
+            false => vec![("spec.template.spec.volumes".to_owned(), api::vm::ONLY_REVERTED.to_owned())],
+        };
+        assert_eq!(told(&ask(VALIDATE, &update(old.clone(), new.clone()), &context())), expected, "{a} {b}");
+        new["spec"]["updateVolumesStrategy"] = json!("Replacement");
+        assert_eq!(told(&ask(VALIDATE, &update(old.clone(), new), &context())), [], "{a} {b}");
     }
 }
 
