@@ -38,6 +38,13 @@ pub struct Record {
     pub created: String,
     /// Name of the manifest, image or disk that the VM was made from, for messages.
     pub source: String,
+    /// File, image or URL that `run` made the VM of without a manifest, by which it knows the VM again. Unset for a manifest, and in
+    /// records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_from: Option<String>,
+    /// Mark of the process that made the VM and removes it at its own end, and no other VM of that name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// True if the VM is removed after its end.
     pub remove: bool,
     /// The last request to the launcher: VMI, generation, resolved volumes and networks.
@@ -60,6 +67,8 @@ impl Record {
             name: name.to_owned(),
             created: now(),
             source: source.to_owned(),
+            made_from: None,
+            owner: None,
             remove,
             sync,
             launcher: launcher.to_owned(),
@@ -170,7 +179,8 @@ impl Vm {
         }
     }
 
-    /// The VM of this name, if it exists.
+    /// The VM of this name, if it exists. A record of another name, in a folder that was renamed or copied, is an error: all verbs
+    /// would reach that VM.
     pub fn find(home: &Home, name: &str) -> Result<Option<Vm>> {
         let path = home.vm_record(name);
         let bytes = match std::fs::read(&path) {
@@ -183,6 +193,13 @@ impl Vm {
                 "mend that file, or set it aside under another name; 'coracle rm -f {name}' removes the VM with all its files"
             ))
         })?;
+        if record.name != name {
+            let what =
+                format!("{} is the record of the VM {:?}, and not of {name}", path.display(), record.name);
+            return Err(Error::refused(what).with_hint(format!(
+                "give the folder the name of that VM again; 'coracle rm -f {name}' removes the folder with all its files"
+            )));
+        }
         Ok(Some(Vm { home: home.clone(), record }))
     }
 
@@ -481,6 +498,21 @@ mod tests {
         drop(qemu);
         let standing = left(&home, &state, u32::MAX).standing().unwrap();
         assert!(!standing.is_up(), "{standing:?}");
+    }
+
+    /// `start` booted the VM of the record, and `rm -f` powered it off.
+    #[test]
+    fn a_record_of_another_name_is_no_vm() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        left(&home, b"", u32::MAX);
+        std::fs::rename(home.vm("vm"), home.vm("other")).unwrap();
+        let e = Vm::open(&home, "other").unwrap_err().to_string();
+        assert!(e.contains("other/vm.json is the record of the VM \"vm\", and not of other"), "{e}");
+        let all = Vm::all(&home).unwrap();
+        assert!(all.len() == 1 && all[0].0 == "other" && all[0].1.is_err());
+        forget(&home, "other", home.lock_vm("other").unwrap()).unwrap();
+        assert!(!home.vm("other").exists());
     }
 
     /// `coracle start` was killed behind the record of its new run: the VM was "Starting" for ever.
