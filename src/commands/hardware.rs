@@ -3,10 +3,12 @@
 use super::start_args::StartArgs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
+use cdi::source::name_digest;
 use container_disk::Name;
 use container_disk::meaning::{Meaning, Role, Surroundings, expand, home, not_a_volume};
 use local_vm::from_image::{Account, Drive, Loader, VmFlags, name_from};
 use local_vm::host_disks;
+use local_vm::new_name::VmSource;
 use local_vm::path::absolute;
 use local_vm::place::Home;
 use local_vm::resolve::image::{Images, Policy, format_of};
@@ -76,8 +78,7 @@ pub(crate) struct HardwareArgs {
 /// Objects of a VM that is made from a disk or an image.
 pub(super) struct VmObjects {
     pub(super) documents: Vec<serde_json::Value>,
-    /// True if SRC is an image.
-    pub(super) is_image: bool,
+    pub(super) source: VmSource,
     /// Disks that are raw by the user's word.
     pub(super) raws: Vec<PathBuf>,
 }
@@ -113,11 +114,16 @@ impl HardwareArgs {
         }
     }
 
-    /// Objects of a VM whose first drive is SRC.
-    pub(super) fn objects(&self, source: &str, args: &StartArgs, images: &Images) -> Result<VmObjects> {
+    /// Objects of a VM whose first drive is SRC. `choose` tells the name of the VM, which its disks of the pool have, too.
+    pub(super) fn objects(
+        &self,
+        source: &str,
+        args: &StartArgs,
+        images: &Images,
+        choose: impl FnOnce(&VmSource) -> Result<String>,
+    ) -> Result<VmObjects> {
         let available = std::thread::available_parallelism().map_or(1, usize::from);
         let mut flags = VmFlags {
-            name: args.name.clone().unwrap_or_else(|| name_from(source)),
             cpus: self.cpus.unwrap_or(if available > 1 { 2 } else { 1 }),
             memory: self.memory.unwrap_or(1 << 30),
             user_data: self.user_data()?,
@@ -126,7 +132,7 @@ impl HardwareArgs {
             offline: self.no_network,
             ..VmFlags::default()
         };
-        let is_image = self.first(source, args, images, &mut flags)?;
+        let (made_from, is_image) = self.first(source, args, images, &mut flags)?;
         for disk in &self.disks {
             flags.drives.push(further(disk, &*args.places.open())?);
         }
@@ -134,7 +140,9 @@ impl HardwareArgs {
         for cdrom in &self.cdroms {
             flags.drives.push(Drive::Cdrom(existing(cdrom)?));
         }
-        Ok(VmObjects { documents: flags.objects(), is_image, raws })
+        let source = VmSource { name: name_from(source), made_from, is_image };
+        flags.name = choose(&source)?;
+        Ok(VmObjects { documents: flags.objects(), source, raws })
     }
 
     fn loader(&self) -> Loader {
@@ -145,18 +153,29 @@ impl HardwareArgs {
         }
     }
 
-    fn first(&self, source: &str, args: &StartArgs, images: &Images, flags: &mut VmFlags) -> Result<bool> {
+    /// Adds the first drive. Returns SRC as a record keeps it, and true for an image.
+    fn first(
+        &self,
+        source: &str,
+        args: &StartArgs,
+        images: &Images,
+        flags: &mut VmFlags,
+    ) -> Result<(String, bool)> {
         let name = match Meaning::of(source, Role::Disk, &*args.places.open())? {
             Meaning::Web(url) => {
+                let made_from = format!("url {}", name_digest(&url));
                 flags.drives.push(Drive::Web(url));
-                return Ok(false);
+                return Ok((made_from, false));
             }
             Meaning::File(path) => {
                 let path = existing(&path)?;
+                let real = path
+                    .canonicalize()
+                    .map_err(|e| Error::io(format!("cannot find {}", path.display()), e))?;
                 let is_raw = self.raws()?.iter().any(|raw| is_same_file(raw, &path));
                 let drive = if is_raw { Drive::File(path, None) } else { drive_of(path, &images.home)? };
                 flags.drives.push(drive);
-                return Ok(false);
+                return Ok((format!("file {}", real.display()), false));
             }
             Meaning::Volume(volume) => return Err(not_a_volume(&volume).into()),
             Meaning::Pipe => {
@@ -181,9 +200,9 @@ impl HardwareArgs {
         })?;
         flags.kernel = Images::boot(&image).map(|boot| (written.clone(), boot));
         if flags.kernel.is_none() || images.has_disk(&image)? {
-            flags.drives.push(Drive::Image(written));
+            flags.drives.push(Drive::Image(written.clone()));
         }
-        Ok(true)
+        Ok((format!("image {written}"), true))
     }
 
     /// The files of `--raw`.

@@ -16,10 +16,12 @@ use container_disk::meaning::{Meaning, Role};
 use container_disk::open::Places;
 use local_vm::confined;
 use local_vm::manifest::{self, Objects, Selection, is_manifest, refusal};
+use local_vm::new_name::{NewName, VmSource};
+use local_vm::place::Home;
 use local_vm::record::Vm;
 use local_vm::resolve::image::Images;
 use local_vm::resolve::memory;
-use local_vm::start::{StartOptions, Starter, free_name};
+use local_vm::start::{StartOptions, Starter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -89,7 +91,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let what = "--all has no one console to attach to";
         return Err(Error::new(ErrorKind::Usage, what).with_hint("add -d, or --dry-run"));
     }
-    let prepared = Prepared::read(args.source.as_deref(), &args.files, &args.start, &args.hardware)?;
+    let naming = match args.dry_run {
+        true => Naming::DryRun,
+        false => Naming::Run { remove: args.rm },
+    };
+    let mut prepared =
+        Prepared::read(args.source.as_deref(), &args.files, &args.start, &args.hardware, naming)?;
     let which = match (&args.start.name, args.all) {
         (_, true) => Selection::All,
         (Some(name), _) => Selection::Named(name.clone()),
@@ -165,6 +172,49 @@ fn tell_forwards(vm: &Vm) {
     }
 }
 
+/// Rule by which a VM without a manifest gets its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// The name that a run would begin with. None is locked.
+    DryRun,
+    Run {
+        /// True if the VM is removed after its end.
+        remove: bool,
+    },
+    /// A name that neither a VM nor a disk of the pool has.
+    Test,
+}
+
+impl Naming {
+    /// Name of the VM of this source, with its lock unless the user wrote the name.
+    fn choose(
+        self,
+        home: &Home,
+        written: Option<&str>,
+        source: &VmSource,
+    ) -> Result<(String, Option<NewName>)> {
+        let wanted = written.unwrap_or(&source.name);
+        let claimed = match self {
+            Naming::DryRun => None,
+            Naming::Run { .. } if written.is_some() => None,
+            Naming::Run { remove } => Some(NewName::derived(home, source, remove)?),
+            Naming::Test => Some(NewName::unused(home, &test_name(wanted))?),
+        };
+        let name = claimed.as_ref().map_or(wanted, NewName::as_str).to_owned();
+        if self != Naming::Test && name != wanted {
+            ui::say(&format!(
+                "coracle: the VM is called {name}: {wanted} is another one; 'coracle rm {wanted}' frees that name"
+            ));
+        }
+        Ok((name, claimed))
+    }
+}
+
+/// Name of the VM of a test, before a number.
+pub(super) fn test_name(name: &str) -> String {
+    format!("{name}-test")
+}
+
 /// Objects of a verb's source, read and checked.
 pub(super) struct Prepared {
     /// Name of the source in messages.
@@ -172,8 +222,10 @@ pub(super) struct Prepared {
     pub(super) objects: Objects,
     pub(super) images: Images,
     launcher: Option<PathBuf>,
-    /// True if the VM's name is derived from an image, and may get a number appended.
-    is_image: bool,
+    /// Source of a VM without a manifest.
+    pub(super) source: Option<VmSource>,
+    /// Name of that VM, unless the user wrote one.
+    claimed: Option<NewName>,
     /// Objects of the VM besides the VMI, for `--dry-run`.
     beside: Vec<serde_json::Value>,
     /// Disks that are raw by the user's word.
@@ -187,6 +239,7 @@ impl Prepared {
         files: &[String],
         args: &StartArgs,
         hardware: &HardwareArgs,
+        naming: Naming,
     ) -> Result<Prepared> {
         confined::tell_own();
         let home = args.home.home()?;
@@ -194,18 +247,24 @@ impl Prepared {
         let launcher = args.launcher.find().ok();
         let manifest = |files: &[String]| {
             hardware.check_unused()?;
-            Ok::<_, Error>((files.join(", "), manifest::read(files)?, vec![], (false, vec![])))
+            Ok::<_, Error>((files.join(", "), manifest::read(files)?, vec![], (None, vec![])))
         };
-        let (what, objects, beside, (is_image, raws)) = match (source, source.and_then(manifest_path)) {
+        let mut claimed = None;
+        let (what, objects, beside, (made_of, raws)) = match (source, source.and_then(manifest_path)) {
             (None, _) => manifest(files)?,
             (Some("-"), _) => manifest(&["-".to_owned()])?,
             (_, Some(path)) => manifest(&[path])?,
             (Some(source), None) => {
-                let VmObjects { documents, is_image, raws } = hardware.objects(source, args, &images)?;
+                let VmObjects { documents, source: made_of, raws } =
+                    hardware.objects(source, args, &images, |source| {
+                        let name;
+                        (name, claimed) = naming.choose(&images.home, args.name.as_deref(), source)?;
+                        Ok(name)
+                    })?;
                 let objects = manifest::made(source, documents.clone());
                 let beside =
                     documents.into_iter().filter(|d| d["kind"] != "VirtualMachineInstance").collect();
-                (source.to_owned(), objects, beside, (is_image, raws))
+                (source.to_owned(), objects, beside, (Some(made_of), raws))
             }
         };
         for warning in &objects.warnings {
@@ -226,40 +285,56 @@ impl Prepared {
         if !faults.is_empty() {
             return Err(refusal(&what, faults).into());
         }
-        Ok(Prepared { what, objects, images, launcher, is_image, beside, raws })
+        Ok(Prepared { what, objects, images, launcher, source: made_of, claimed, beside, raws })
     }
 
     /// Starts the selected VMs.
-    fn start(&self, args: &StartArgs, which: &Selection, remove: bool) -> Result<Vec<(Vm, State)>> {
+    fn start(&mut self, args: &StartArgs, which: &Selection, remove: bool) -> Result<Vec<(Vm, State)>> {
         let launcher = self.launcher(args)?;
-        let start = self.starter(args, &launcher, remove);
+        let mut claimed = self.claimed.take();
+        let start = Starter { remove, ..self.starter(args, &launcher) };
         let mut started = vec![];
         for written in self.objects.choose(&self.what, which)? {
             let own = written.object.metadata.name.clone().unwrap_or_default();
-            let name = match &args.name {
-                Some(name) => name.clone(),
-                None if self.is_image => free_name(&self.images.home, &own)?,
-                None => own,
-            };
-            started.push(start.start(written, &name)?);
+            let name = args.name.clone().unwrap_or(own);
+            let claimed = claimed.take();
+            let claim = || claimed.map_or_else(|| NewName::given(&self.images.home, &name), Ok);
+            started.push(start.start(written, &name, claim)?);
         }
         Ok(started)
     }
 
-    /// Starts the selected VM under this name, to be removed after its end.
-    pub(super) fn start_as(&self, args: &StartArgs, which: &Selection, name: &str) -> Result<Vm> {
+    /// The locked name of the VM of a test. `own`: name of that VM in a manifest.
+    pub(super) fn name_of_test(&mut self, args: &StartArgs, own: &str) -> Result<NewName> {
+        match self.claimed.take() {
+            Some(claimed) => Ok(claimed),
+            None => Ok(NewName::unused(&self.images.home, &test_name(args.name.as_deref().unwrap_or(own)))?),
+        }
+    }
+
+    /// Starts the selected VM under this name, to be removed by this process, whose mark is `owner`.
+    pub(super) fn start_as(
+        &self,
+        args: &StartArgs,
+        which: &Selection,
+        name: NewName,
+        owner: &str,
+    ) -> Result<Vm> {
         let launcher = self.launcher(args)?;
         let chosen = self.objects.choose(&self.what, which)?;
         let first = chosen.first().ok_or_else(|| Error::refused(format!("{} has no VM", self.what)))?;
-        Ok(self.starter(args, &launcher, true).start(first, name)?.0)
+        let start = Starter { remove: true, owner: Some(owner), ..self.starter(args, &launcher) };
+        let text = name.as_str().to_owned();
+        Ok(start.start(first, &text, || Ok(name))?.0)
     }
 
     fn launcher(&self, args: &StartArgs) -> Result<PathBuf> {
         self.launcher.clone().map_or_else(|| args.launcher.find(), Ok)
     }
 
-    fn starter<'a>(&'a self, args: &'a StartArgs, launcher: &'a Path, remove: bool) -> Starter<'a> {
-        Starter { options: self.options(args), launcher, remove }
+    fn starter<'a>(&'a self, args: &'a StartArgs, launcher: &'a Path) -> Starter<'a> {
+        let made_from = self.source.as_ref().map(|source| source.made_from.as_str());
+        Starter { options: self.options(args), launcher, remove: false, made_from, owner: None }
     }
 
     fn options<'a>(&'a self, args: &'a StartArgs) -> StartOptions<'a> {

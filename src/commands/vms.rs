@@ -97,6 +97,15 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
     remove_chosen(home, name, force, |_, _| true, || {})
 }
 
+/// Removes the VM of this name that the process with the mark `owner` has made, whether it runs or not. Another VM stays.
+pub(super) fn remove_owned(home: &Home, name: &str, owner: &str) -> Result<()> {
+    let is_owned = |vm: &Vm| vm.record.owner.as_deref() == Some(owner);
+    match Vm::find(home, name)? {
+        Some(vm) if is_owned(&vm) => remove_chosen(home, name, true, |vm, _| is_owned(vm), || {}),
+        _ => Ok(()),
+    }
+}
+
 /// Removes a VM of which `is_chosen` is true, also when no other process can start it any more. `meanwhile` is called before that.
 fn remove_chosen(
     home: &Home,
@@ -108,11 +117,11 @@ fn remove_chosen(
     local_vm::place::check_name(name)?;
     let begun = Instant::now();
     loop {
-        if let Some(lock) = ended_and_locked(home, name, force, &meanwhile)? {
+        if let Some(lock) = ended_and_locked(home, name, force, &is_chosen, &meanwhile)? {
             let vm = Vm::open(home, name)?;
             let standing = vm.standing_locked(&lock)?;
             if !is_chosen(&vm, &standing) {
-                return Err(Error::failed(format!("{name} was started again meanwhile")));
+                return Err(another_vm(name));
             }
             // A start that came before the lock. Without force the next round refuses it.
             if standing.is_up() {
@@ -130,7 +139,13 @@ fn remove_chosen(
 }
 
 /// The lock of a VM that had ended before. `None` if it is removed: by another process, or as one without a readable record.
-fn ended_and_locked(home: &Home, name: &str, force: bool, meanwhile: impl Fn()) -> Result<Option<Lock>> {
+fn ended_and_locked(
+    home: &Home,
+    name: &str,
+    force: bool,
+    is_chosen: impl Fn(&Vm, &Standing) -> bool,
+    meanwhile: impl Fn(),
+) -> Result<Option<Lock>> {
     let vm = match Vm::open(home, name) {
         Ok(vm) => vm,
         // The VM has files, but its record cannot be read.
@@ -153,6 +168,9 @@ fn ended_and_locked(home: &Home, name: &str, force: bool, meanwhile: impl Fn()) 
             let what = format!("{name} is {}; stop it first, or remove it with -f", standing.word());
             return Err(Error::failed(what));
         }
+        if !is_chosen(&vm, &standing) {
+            return Err(another_vm(name));
+        }
         cut_off(&vm)?;
     }
     meanwhile();
@@ -163,6 +181,10 @@ fn ended_and_locked(home: &Home, name: &str, force: bool, meanwhile: impl Fn()) 
         return Ok(None);
     }
     Ok(Some(lock))
+}
+
+fn another_vm(name: &str) -> Error {
+    Error::failed(format!("{name} was started again meanwhile"))
 }
 
 /// Waits for the end of a QEMU that was powered off. One that stays keeps its files, by an error of the removal.

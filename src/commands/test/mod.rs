@@ -6,7 +6,7 @@ mod transcript;
 use self::steps::{Action, Outcome, Step, again, junit, late, parse, typed};
 use self::transcript::{ExitReport, Transcript};
 use super::hardware::HardwareArgs;
-use super::run::Prepared;
+use super::run::{Naming, Prepared};
 use super::start_args::StartArgs;
 use super::vms;
 use crate::console::close_at_end;
@@ -16,16 +16,16 @@ use crate::ui;
 use api::launcher::{Exec, Life};
 use launcher_client::Access;
 use local_vm::client::Client;
+use local_vm::kept_disks;
 use local_vm::manifest::Selection;
 use local_vm::place::Home;
 use local_vm::record::Vm;
-use local_vm::start::free_name;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Boot a VM once and report whether it came up
 ///
@@ -83,14 +83,21 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let steps = steps(args)?;
     args.junit.as_deref().map_or(Ok(()), output_file::check)?;
-    let prepared = Prepared::read(args.source.as_deref(), &args.files, &args.start, &args.hardware)?;
+    let mut prepared =
+        Prepared::read(args.source.as_deref(), &args.files, &args.start, &args.hardware, Naming::Test)?;
     let which = args.start.name.clone().map_or(Selection::Only, Selection::Named);
     let own = prepared.objects.choose(&prepared.what, &which)?;
     let own = own.first().and_then(|written| written.object.metadata.name.clone()).unwrap_or_default();
-    let home = prepared.images.home.clone();
-    let name = free_name(&home, &format!("{}-test", args.start.name.as_deref().unwrap_or(&own)))?;
-    let _guard = Guard::new(&home, &name)?;
-    let vm = prepared.start_as(&args.start, &which, &name)?;
+    let name = prepared.name_of_test(&args.start, &own)?;
+    // The objects of a VM without a manifest have its name, and the messages that of its source.
+    let own = match &prepared.source {
+        Some(source) => args.start.name.clone().unwrap_or_else(|| source.name.clone()),
+        None => own,
+    };
+    let guarded = Guarded::new(&prepared, name.as_str());
+    let owner = guarded.owner.clone();
+    let _guard = Guard::new(guarded)?;
+    let vm = prepared.start_as(&args.start, &which, name, &owner)?;
     // Disks are there, and the guest runs.
     let timeout = Duration::from_secs(args.timeout);
     let mut session = Session::open(vm, Instant::now() + timeout, timeout, args.console)?;
@@ -154,15 +161,52 @@ fn steps(args: &Args) -> Result<Vec<Step>> {
     Ok(args.expect.iter().map(step).collect())
 }
 
+/// The VM of the test, and its disks of the pool.
+struct Guarded {
+    home: Home,
+    name: String,
+    /// Mark of this process in the record of the VM: another process may have made a VM of that name.
+    owner: String,
+    /// Names of the disks that are imported for a VM without a manifest.
+    disks: Vec<String>,
+}
+
+impl Guarded {
+    fn new(prepared: &Prepared, name: &str) -> Guarded {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let owner = format!("{}-{}", std::process::id(), since.as_nanos());
+        let imported = prepared.objects.data_volumes.keys().filter(|_| prepared.source.is_some());
+        let home = prepared.images.home.clone();
+        Guarded { home, name: name.to_owned(), owner, disks: imported.cloned().collect() }
+    }
+
+    /// Removes the VM, and then its disks.
+    fn remove(&self) {
+        let Guarded { home, name, owner, disks } = self;
+        if let Err(e) = vms::remove_owned(home, name, owner) {
+            ui::say(&format!("coracle: the VM {name} was not removed: {e}"));
+            return;
+        }
+        for disk in disks {
+            match kept_disks::remove(home, disk, false) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    ui::say(&format!("coracle: the disk {disk} was not removed: {e}"));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 /// Removes the VM at the end of the test, whatever its result.
 struct Guard;
 
 /// VM that a signal handler removes, too.
-static GUARDED: Mutex<Option<(Home, String)>> = Mutex::new(None);
+static GUARDED: Mutex<Option<Guarded>> = Mutex::new(None);
 
 impl Guard {
-    fn new(home: &Home, name: &str) -> Result<Guard> {
-        *GUARDED.lock().unwrap_or_else(PoisonError::into_inner) = Some((home.clone(), name.to_owned()));
+    fn new(guarded: Guarded) -> Result<Guard> {
+        *GUARDED.lock().unwrap_or_else(PoisonError::into_inner) = Some(guarded);
         ui::on_signal(|| {
             clean();
             std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
@@ -180,12 +224,8 @@ impl Drop for Guard {
 fn clean() {
     // The lock is held until the VM is removed: a signal and the end of the test may both get here.
     let mut guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some((home, name)) = guarded.take() else { return };
-    match vms::remove(&home, &name, true) {
-        Err(e) if e.kind() != ErrorKind::NotFound => {
-            ui::say(&format!("coracle: the VM {name} was not removed: {e}"));
-        }
-        _ => {}
+    if let Some(guarded) = guarded.take() {
+        guarded.remove();
     }
 }
 

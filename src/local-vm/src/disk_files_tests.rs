@@ -185,7 +185,7 @@ fn a_folder_without_a_record_is_removed_only_if_a_start_left_it() {
         vm_folder::remove_left(&place.home, &name, &lock).unwrap();
     }
     assert!(foreign.exists() && state.exists() && set_aside.exists() && !vms.join("killed").exists());
-    assert_eq!(crate::start::free_name(&place.home, "lost").unwrap(), "lost-2");
+    assert_eq!(crate::new_name::NewName::unused(&place.home, "lost").unwrap().as_str(), "lost-2");
     // A removal that the user asks for.
     place.forget("lost").unwrap();
     place.forget("disks").unwrap();

@@ -5,7 +5,7 @@ use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep, user
 use crate::error::{Error, ErrorKind, Result};
 use crate::host_file::paths;
 use crate::lock::{LOCK, Lock};
-use crate::path::file_at;
+use crate::path::{entries as folder_entries, file_at};
 use crate::place::{Home, check_name};
 use crate::record::Vm;
 use crate::resolve::disk_record::{DISK, DiskRecord, entries, exists};
@@ -68,6 +68,24 @@ pub fn list(home: &Home) -> Result<Vec<KeptDisk>> {
 fn has_disk(folder: &Path) -> Result<bool> {
     let (own, foreign) = entries(folder)?;
     Ok(!own.is_empty() || foreign.is_empty())
+}
+
+/// True if the pool has a disk that `run` would make for a VM of this name, or something else under its name. An import that was
+/// interrupted is none: it goes on.
+pub(crate) fn has_disk_of(home: &Home, vm: &str) -> Result<bool> {
+    if !home.pool().is_dir() {
+        return Ok(false);
+    }
+    for folder in folder_entries(&home.pool())? {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_further = name
+            .strip_prefix(&format!("{vm}-disk"))
+            .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+        if (name == vm || is_further) && !matches!(DiskRecord::find(&folder), Ok(None)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Removes a disk, and returns the number of freed bytes. The disk of a VM is removed with `force` alone, and that of

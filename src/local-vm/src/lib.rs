@@ -8,6 +8,7 @@
 //!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
 //!     worker ── reads foreign bytes, in a confined process of its own
 //!     confined ── logs the confinement of all these processes at -v
+//!     new_name ── the name of a new VM, locked from its choice until the VM has started
 //!     client ── requests to the launcher, and its streams; user_words ── its messages with the user's names
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
@@ -34,6 +35,7 @@ pub mod kept_disks;
 pub mod launch;
 mod lock;
 pub mod manifest;
+pub mod new_name;
 pub mod path;
 pub mod place;
 mod raw_disks;

@@ -18,6 +18,7 @@ use super::host_file;
 use super::kept_disks;
 use super::launch;
 use super::manifest::{Finding, Located, Objects, refusal};
+use super::new_name::NewName;
 use super::path::absolute;
 use super::place::{Home, Lock, check_name};
 use super::raw_disks;
@@ -25,7 +26,7 @@ use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, memory, missing, network};
-use super::vm_folder::{LeftFolder, forget, remove_left};
+use super::vm_folder::{LeftFolder, forget};
 use super::worker::{self, Task};
 use crate::Notify;
 use crate::error::{Error, ErrorKind, Result};
@@ -69,6 +70,10 @@ pub struct Starter<'a> {
     pub launcher: &'a Path,
     /// True if each VM is removed after its end.
     pub remove: bool,
+    /// Source of a VM without a manifest, for its record.
+    pub made_from: Option<&'a str>,
+    /// Mark of this process for the records of its VMs, if it removes them at its own end.
+    pub owner: Option<&'a str>,
 }
 
 /// A VM that has passed all checks.
@@ -128,15 +133,20 @@ impl StartOptions<'_> {
 }
 
 impl Starter<'_> {
-    /// Starts a VM under this name, and waits until it runs.
-    pub fn start(&self, written: &Located<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
+    /// Starts a VM under the name that `claim` locks once the VM has passed its checks, and waits until it runs.
+    pub fn start(
+        &self,
+        written: &Located<VirtualMachineInstance>,
+        name: &str,
+        claim: impl FnOnce() -> Result<NewName>,
+    ) -> Result<(Vm, State)> {
         let home = &self.options.images.home;
         let checked = self.options.check(written, name)?;
         if let Some(warning) = memory::check(&checked.machine)? {
             (self.options.images.notify)(&warning);
         }
-        let lock = home.claim_vm(name)?;
-        let before = self.free(home, name, &lock)?;
+        let claimed = claim()?;
+        let before = self.free(home, name, claimed.lock()?)?;
         let known = before.is_some();
         let started = self.begin(home, name, checked, before);
         match started {
@@ -145,7 +155,7 @@ impl Starter<'_> {
                 Ok((vm, state))
             }
             Err(e) => {
-                if !known {
+                if !known && let Some(lock) = claimed.into_lock() {
                     // The VM was new, so all its files are removed.
                     clean(home, name, lock);
                 }
@@ -197,6 +207,8 @@ impl Starter<'_> {
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi, generation, resolved };
         let mut record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
+        record.made_from = self.made_from.map(str::to_owned);
+        record.owner = self.owner.map(str::to_owned);
         record.host_disks = host_disks::recorded(&record, files);
         record.devices = host_disks::devices(&record.sync)?;
         host_disks::check_unchanged(&record)?;
@@ -356,32 +368,6 @@ fn clean(home: &Home, name: &str, lock: Lock) {
     if let Err(e) = launch::end(home, name).and_then(|()| forget(home, name, lock)) {
         tracing::warn!("the files of {name} were not removed: {e}");
     }
-}
-
-/// The wanted name, or the first free one with a number appended.
-pub fn free_name(home: &Home, wanted: &str) -> Result<String> {
-    let mut last = None;
-    for i in 1..1000 {
-        let name = if i == 1 { wanted.to_owned() } else { format!("{wanted}-{i}") };
-        let free = match Vm::find(home, &name) {
-            Ok(Some(vm)) if vm.standing()?.is_up() => continue,
-            Ok(Some(_)) => home.lock_vm(&name).map(drop),
-            Ok(None) if LeftFolder::examine(home, &name)? != LeftFolder::KilledStart => continue,
-            // The lock created the folder. It is removed, unless another process has filled it since.
-            Ok(None) => home.lock_vm(&name).and_then(|lock| remove_left(home, &name, &lock).map(drop)),
-            Err(e) => Err(e),
-        };
-        match free {
-            Ok(()) => return Ok(name),
-            Err(e) => last = Some(e),
-        }
-    }
-    let what = format!("no free name like {wanted} was found; give this VM a --name");
-    let error = Error::new(ErrorKind::Usage, what);
-    Err(match last {
-        Some(e) => error.because(e),
-        None => error,
-    })
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod linked;
 mod manifest;
 mod manifests;
 mod moved;
+mod names;
 mod refused;
 mod screen;
 mod sources;

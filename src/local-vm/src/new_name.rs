@@ -1,0 +1,216 @@
+//! Names of new VMs. A name is locked from its choice on until its VM has started, so two processes never choose one.
+//!
+//! | record of the name | `--name`, a manifest | derived by `run` | of `test` |
+//! |---|---|---|---|
+//! | none | taken | taken | taken |
+//! | a stopped VM that `run` made of the same source, without `--rm` | replaced | replaced, but not by `--rm` | next name |
+//! | another stopped VM | replaced | next name | next name |
+//! | a VM that runs | refused | next name; refused for the same file or URL | next name |
+//!
+//! The next name has a number appended: `web-2`. A derived name is a word of ours, so a VM of that name that the user made of
+//! something else keeps its record, its TPM and its files.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::kept_disks::has_disk_of;
+use crate::place::{Home, Lock, check_name};
+use crate::record::Vm;
+use crate::vm_folder::{LeftFolder, remove_left};
+
+/// Numbers that are tried, from 1 on, which is not written.
+const NUMBERS: std::ops::Range<u32> = 1..1000;
+
+/// Name of a new VM, locked. Dropped before its VM has a record, it leaves no folder.
+#[derive(Debug)]
+pub struct NewName {
+    name: String,
+    home: Home,
+    lock: Option<Lock>,
+}
+
+/// Source of a VM that `run` makes without a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VmSource {
+    /// Name that is derived from it.
+    pub name: String,
+    /// The source as the record of its VM keeps it: an absolute path, the reference of an image, the digest of a URL.
+    pub made_from: String,
+    /// True for an image, of which several VMs can run.
+    pub is_image: bool,
+}
+
+impl NewName {
+    /// The name that the user wrote, in a flag or a manifest.
+    pub fn given(home: &Home, name: &str) -> Result<NewName> {
+        check_name(name)?;
+        let lock = Some(home.claim_vm(name)?);
+        Ok(NewName { name: name.to_owned(), home: home.clone(), lock })
+    }
+
+    /// The name that `run` derives from a source. `remove`: the new VM is removed after its end.
+    pub fn derived(home: &Home, source: &VmSource, remove: bool) -> Result<NewName> {
+        let is_free = |vm: &Vm| {
+            if vm.record.made_from.as_ref() != Some(&source.made_from) {
+                return Ok(false);
+            }
+            match vm.standing()?.is_up() {
+                // Its start refuses a second VM with the same disk.
+                true => Ok(!source.is_image),
+                false => Ok(!vm.record.remove && !remove),
+            }
+        };
+        NewName::first(home, &source.name, !source.is_image, is_free, |_| Ok(true))
+    }
+
+    /// The first name of `wanted` that neither a VM nor a disk of the pool has.
+    pub fn unused(home: &Home, wanted: &str) -> Result<NewName> {
+        NewName::first(home, wanted, false, |_| Ok(false), |name| Ok(!has_disk_of(home, name)?))
+    }
+
+    /// The first free name. `is_free` is asked about a name with a record, and `is_new` about one without. `is_claimed`: the start
+    /// of another process under a name is an error, and no reason to take the next one.
+    fn first(
+        home: &Home,
+        wanted: &str,
+        is_claimed: bool,
+        is_free: impl Fn(&Vm) -> Result<bool>,
+        is_new: impl Fn(&str) -> Result<bool>,
+    ) -> Result<NewName> {
+        let mut last = None;
+        for i in NUMBERS {
+            let name = if i == 1 { wanted.to_owned() } else { format!("{wanted}-{i}") };
+            check_name(&name)?;
+            let judged = || match Vm::find(home, &name)? {
+                Some(vm) => is_free(&vm),
+                // A folder with other files stays as it is, without a lock of ours.
+                None if LeftFolder::examine(home, &name)? != LeftFolder::KilledStart => Ok(false),
+                None => is_new(&name),
+            };
+            match judged() {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(e) => {
+                    last = Some(e);
+                    continue;
+                }
+            }
+            let claimed = match is_claimed {
+                true => NewName::given(home, &name)?,
+                false => match home.lock_vm(&name) {
+                    Ok(lock) => NewName { name: name.clone(), home: home.clone(), lock: Some(lock) },
+                    Err(e) => {
+                        last = Some(e);
+                        continue;
+                    }
+                },
+            };
+            // Another process may have made a VM of this name before the lock.
+            if judged()? {
+                return Ok(claimed);
+            }
+        }
+        let what = format!("no free name like {wanted} was found; give this VM a --name");
+        let error = Error::new(ErrorKind::Usage, what);
+        Err(match last {
+            Some(e) => error.because(e),
+            None => error,
+        })
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+
+    /// The lock of the VM.
+    pub(crate) fn lock(&self) -> Result<&Lock> {
+        self.lock.as_ref().ok_or_else(|| Error::failed(format!("the VM {} is not locked", self.name)))
+    }
+
+    /// The lock of the VM, for a removal of its files.
+    pub(crate) fn into_lock(mut self) -> Option<Lock> {
+        self.lock.take()
+    }
+}
+
+impl Drop for NewName {
+    fn drop(&mut self) {
+        // The lock has made the folder.
+        if let Some(lock) = self.lock.take()
+            && let Err(e) = remove_left(&self.home, &self.name, &lock)
+        {
+            tracing::info!("the folder of {} is not removed: {e}", self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use api::launcher::{Resolved, Sync};
+    use std::path::Path;
+
+    fn source(made_from: &str, is_image: bool) -> VmSource {
+        VmSource { name: "web".into(), made_from: made_from.into(), is_image }
+    }
+
+    /// A stopped VM.
+    fn stopped(home: &Home, name: &str, made_from: Option<&str>, remove: bool) {
+        let sync = Sync { vmi: serde_json::json!({}), generation: 1, resolved: Resolved::default() };
+        let mut record = Record::new(name, "x", remove, sync, Path::new("/launcher"));
+        record.made_from = made_from.map(str::to_owned);
+        std::fs::create_dir_all(home.vm(name)).unwrap();
+        record.save(home).unwrap();
+    }
+
+    fn home(folder: &tempfile::TempDir) -> Home {
+        Home::from_env(Some(folder.path().join("h")), |_| None).unwrap()
+    }
+
+    /// Its record was replaced, its TPM written over, and `--rm` removed it.
+    #[test]
+    fn a_derived_name_takes_no_stopped_vm_of_another_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(&folder);
+        let derived = |made_from, remove| {
+            let name = NewName::derived(&home, &source(made_from, true), remove).unwrap();
+            name.as_str().to_owned()
+        };
+        for before in [None, Some("file /other.img")] {
+            stopped(&home, "web", before, false);
+            assert_eq!(derived("file /web.img", false), "web-2", "{before:?}");
+        }
+        stopped(&home, "web", Some("file /web.img"), false);
+        assert_eq!(derived("file /web.img", false), "web");
+        assert_eq!(derived("file /web.img", true), "web-2", "it would be removed");
+        stopped(&home, "web", Some("file /web.img"), true);
+        assert_eq!(derived("file /web.img", false), "web-2", "another command removes it");
+        assert_eq!(home.names().unwrap(), ["web"], "a name that is not used leaves no folder");
+    }
+
+    /// Its guard powered a VM off that another test had started.
+    #[test]
+    fn a_test_takes_no_name_of_a_vm_or_of_a_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(&folder);
+        stopped(&home, "web-test", None, true);
+        std::fs::create_dir_all(home.pool().join("web-test-2-disk1")).unwrap();
+        std::fs::write(home.pool().join("web-test-2-disk1/disk.img"), "disk").unwrap();
+        let third = NewName::unused(&home, "web-test").unwrap();
+        assert_eq!(third.as_str(), "web-test-3");
+        assert_eq!(NewName::unused(&home, "web-test").unwrap().as_str(), "web-test-4", "it is locked");
+        drop(third);
+        assert_eq!(NewName::unused(&home, "web-test").unwrap().as_str(), "web-test-3");
+    }
+
+    /// A second copy of a disk was imported, under another name.
+    #[test]
+    fn a_url_that_another_process_imports_is_not_imported_under_the_next_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(&folder);
+        let _starts = NewName::given(&home, "web").unwrap();
+        let e = NewName::derived(&home, &source("url 00", false), false).unwrap_err().to_string();
+        assert!(e.contains("another coracle works on the VM web"), "{e}");
+        assert_eq!(NewName::derived(&home, &source("image os:1", true), false).unwrap().as_str(), "web-2");
+    }
+}
