@@ -26,6 +26,10 @@ pub const MOVED_TO: &str = "coracle.io/moved-to";
 pub const MOVED_FROM: &str = "coracle.io/moved-from";
 /// Annotation of a PVC with the name of the first PVC that its disk had, through all migrations.
 pub const ORIGIN: &str = "coracle.io/moved-origin";
+/// Annotations of a PVC with the uids of those two PVCs, and of the VM whose disk it is.
+pub const MOVED_FROM_UID: &str = "coracle.io/moved-from-uid";
+pub const ORIGIN_UID: &str = "coracle.io/moved-origin-uid";
+pub const MOVED_VM: &str = "coracle.io/moved-vm";
 /// Annotation of a VMI with the reason why a live migration cannot copy one of its PVCs.
 pub const NOT_COPIED: &str = "coracle.io/not-copied";
 /// Reason of a VMI or a VM whose PVC has moved.
@@ -38,8 +42,8 @@ pub fn target(migration: &ObjectMeta, source: &PersistentVolumeClaim) -> Option<
 }
 
 /// The new PVC as an object: of the same class, modes and size. It has no labels or annotations of the old one, since tools that
-/// prune objects find theirs by those.
-pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key) -> Value {
+/// prune objects find theirs by those. `vm`: uid of the VM whose disk it is.
+pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key, vm: Option<&str>) -> Value {
     let kind = Kind::VirtualMachineInstanceMigration;
     let spec = &source.spec;
     let mut wanted = json!({
@@ -55,6 +59,19 @@ pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key)
             wanted[field] = json!(value);
         }
     }
+    let mut annotations = json!({
+        MIGRATION_NAME: migration.name,
+        MOVED_FROM: source.meta.name,
+        ORIGIN: source.origin().or(source.meta.name.as_deref()),
+    });
+    let uid = source.meta.uid.as_deref();
+    for (name, value) in
+        [(MOVED_FROM_UID, uid), (ORIGIN_UID, source.note(ORIGIN_UID).or(uid)), (MOVED_VM, vm)]
+    {
+        if let Some(value) = value {
+            annotations[name] = json!(value);
+        }
+    }
     json!({
         "apiVersion": Kind::PersistentVolumeClaim.api_version(),
         "kind": Kind::PersistentVolumeClaim.name(),
@@ -62,9 +79,7 @@ pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key)
             "name": key.name,
             "namespace": key.namespace,
             "labels": {MIGRATION_JOB: migration.uid},
-            "annotations": {
-                MIGRATION_NAME: migration.name, MOVED_FROM: source.meta.name, ORIGIN: source.origin().or(source.meta.name.as_deref()),
-            },
+            "annotations": annotations,
             "ownerReferences": [{
                 "apiVersion": kind.api_version(), "kind": kind.name(), "name": migration.name, "uid": migration.uid,
                 "controller": true,
@@ -106,6 +121,27 @@ pub fn targets_of<'a>(world: &'a World, uid: &'a str) -> impl Iterator<Item = &'
     found.filter(move |claim| {
         let source = claim.moved_from().map(|source| names::moved(source, uid));
         source.is_some() && source == claim.meta.name
+    })
+}
+
+/// The PVC that a live migration has copied the disk of this name into, where a VM's guest has run on it since. Another PVC that has the
+/// name by now is empty, or as it was imported. The former PVC itself may be used: a person has removed its annotation.
+pub fn copy_of<'a>(
+    world: &'a World,
+    namespace: &str,
+    name: &str,
+    vm: &str,
+) -> Option<&'a PersistentVolumeClaim> {
+    let now = world.pvcs.get(namespace, name);
+    let found = world.indexed_by(&IndexKey::MovedFrom(namespace.to_owned(), name.to_owned()));
+    let mut found = found.filter_map(|key| world.pvcs.get(&key.namespace, &key.name));
+    found.find(|copy| {
+        let is_former = now.is_some_and(|now| {
+            let uids = [copy.note(MOVED_FROM_UID), copy.note(ORIGIN_UID)];
+            uids == [None, None] || uids.contains(&now.meta.uid.as_deref())
+        });
+        let is_current = copy.moved_by().is_none() && copy.moved_to().is_none();
+        is_current && !is_former && copy.note(MOVED_VM) == Some(vm)
     })
 }
 
@@ -154,9 +190,13 @@ impl PersistentVolumeClaim {
         self.meta.labels.get(MIGRATION_JOB).map(String::as_str)
     }
 
+    fn note(&self, annotation: &str) -> Option<&str> {
+        self.meta.annotations.get(annotation).map(String::as_str)
+    }
+
     fn name_in(&self, annotation: &str) -> Option<&str> {
         // Texts of users are not repeated in conditions.
-        self.meta.annotations.get(annotation).map(String::as_str).filter(|name| names::is_name(name))
+        self.note(annotation).filter(|name| names::is_name(name))
     }
 }
 
@@ -177,8 +217,7 @@ mod tests {
                 "" => json!({}),
                 _ => json!({"capacity": {"storage": capacity}}),
             };
-            let meta =
-                json!({"namespace": "n", "name": "disk", "labels": {"app": "db"}, "annotations": {"a": "b"}});
+            let meta = json!({"namespace": "n", "name": "disk", "uid": "old", "labels": {"app": "db"}, "annotations": {"a": "b"}});
             let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "volumeName": "pv-1",
                 "volumeMode": "Block", "resources": {"requests": {"storage": "1500Mi"}}});
             put(
@@ -190,12 +229,14 @@ mod tests {
             let text = |text: &str| Some(text.to_owned());
             let migration = ObjectMeta { name: text("move"), uid: text("u"), ..ObjectMeta::default() };
             let key = target(&migration, source).unwrap();
-            let object = object(&migration, source, &key);
+            let object = object(&migration, source, &key, Some("vm"));
             let wanted = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "volumeMode": "Block",
                 "resources": {"requests": {"storage": expected}}});
             assert_eq!(object["spec"], wanted);
             assert_eq!(object["metadata"]["labels"], json!({MIGRATION_JOB: "u"}));
-            let notes = json!({MIGRATION_NAME: "move", MOVED_FROM: "disk", ORIGIN: "disk"});
+            let notes = json!({
+                MIGRATION_NAME: "move", MOVED_FROM: "disk", ORIGIN: "disk", MOVED_FROM_UID: "old", ORIGIN_UID: "old", MOVED_VM: "vm",
+            });
             assert_eq!((&object["metadata"]["annotations"], key.namespace.as_str()), (&notes, "n"));
         }
     }

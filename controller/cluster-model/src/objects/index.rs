@@ -28,6 +28,8 @@ pub enum IndexKey {
     MigratedVmi(String, String),
     /// The migration of this uid copies a disk into the PVC.
     MovedBy(String),
+    /// A live migration has copied the PVC of this namespace and name into the PVC, at the last or at the first of its moves.
+    MovedFrom(String, String),
     /// The VMI runs on the node of this name.
     Node(String),
     /// A launcher pod of the VMI has, or would have, this namespace and name.

@@ -59,7 +59,8 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
                 ));
             }
             None => {
-                let object = claim_moves::object(&input.migration.metadata, source, &target);
+                let vm = vmi::vm_of(input.world, vmi).and_then(|vm| vm.metadata.uid.as_deref());
+                let object = claim_moves::object(&input.migration.metadata, source, &target, vm);
                 missing.push((target.name.clone(), Step::Create { key: target, object }));
             }
         }

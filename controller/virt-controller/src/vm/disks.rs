@@ -8,7 +8,7 @@ use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
-use cluster_model::claim_moves::{RECOVERY, moved_message};
+use cluster_model::claim_moves::{RECOVERY, copy_of, moved_message};
 use cluster_model::metadata::{OmittedKeys, left_out_of_disk, of_disk};
 use cluster_model::objects::{
     Attempt, Failure, Key, Kind, PersistentVolumeClaim, World, claim_of, claims_of, owner,
@@ -123,8 +123,9 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
     for name in volumes.filter_map(claim_of) {
         let claim = world.pvcs.get(namespace, name);
         // A VMI that runs on it is the one that migrates.
-        if let Some(message) = claim.filter(|_| used.iter().all(|used| used != name)).and_then(moved_message)
-        {
+        let is_used = used.iter().any(|used| used == name);
+        let moved = || claim.and_then(moved_message).or_else(|| copied_from(world, vm, name));
+        if let Some(message) = (!is_used).then(moved).flatten() {
             disks.moved = true;
             disks.deny(name, RECOVERY, message);
         }
@@ -143,7 +144,7 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
     disks
 }
 
-/// The message about a DataVolume whose disk lies on another PVC since a live migration: a new one would be empty, or as it was
+/// The message about a disk that lies on another PVC since a live migration: what has its name now, or would get it, is empty, or as it was
 /// imported.
 fn copied_from(world: &World, vm: &VirtualMachine, name: &str) -> Option<String> {
     let namespace = vm.metadata.namespace.as_deref()?;
@@ -151,19 +152,16 @@ fn copied_from(world: &World, vm: &VirtualMachine, name: &str) -> Option<String>
     if !volumes.any(|volume| claim_of(volume) == Some(name)) {
         return None;
     }
-    // The last one, of those that earlier migrations have left.
-    let is_copy = |claim: &&PersistentVolumeClaim| {
-        claim.meta.namespace.as_deref() == Some(namespace)
-            && [claim.origin(), claim.moved_from()].contains(&Some(name))
-            && claim.moved_by().is_none()
-            && claim.moved_to().is_none()
-    };
-    let copy = world.pvcs.all().find(is_copy)?;
+    let copy = copy_of(world, namespace, name, vm.metadata.uid.as_deref()?)?;
     let new = copy.meta.name.as_deref().unwrap_or_default();
+    let mut made = vm.spec.data_volume_templates.iter().filter_map(data_volume_name);
+    let (kind, and) = match made.any(|made| made == name) {
+        true => ("DataVolume", ", and remove the dataVolumeTemplate"),
+        false => ("PVC", ""),
+    };
     Some(format!(
-        "a live migration has copied the disk of DataVolume {namespace}/{name} into PVC {new}, and the guest has run on that one \
-         since: set the claimName of the volume to {new}, and remove the dataVolumeTemplate; or, to begin with a new disk, delete \
-         PVC {new}"
+        "a live migration has copied the disk of {kind} {namespace}/{name} into PVC {new}, and the guest has run on that one since: set \
+         the claimName of the volume to {new}{and}; or, to begin with a new disk, delete PVC {new}"
     ))
 }
 

@@ -69,11 +69,15 @@ pub(crate) fn copied_claims<'a>(
         found.push(CopiedClaim { volume: disk.name.clone(), source, destination });
     }
     match found.first() {
-        Some(first) if is_of_pool(world, vmi) => Err(format!(
-            "its VM is of a VirtualMachinePool, whose template would write the name of PVC {} back into the VM",
-            first.source.meta.name.as_deref().unwrap_or_default()
-        )),
-        _ => Ok(found),
+        Some(first) => match owner_with_template(world, vmi) {
+            Some(kind) => Err(format!(
+                "it is of a {}, whose template has the name of PVC {}",
+                kind.name(),
+                first.source.meta.name.as_deref().unwrap_or_default()
+            )),
+            None => Ok(found),
+        },
+        None => Ok(found),
     }
 }
 
@@ -82,8 +86,10 @@ pub(super) fn refusal(input: &VmiReconcile<'_>) -> Outcome {
     Outcome::default().change(Change::NotCopied(copied_claims(input.world, input.vmi).err()))
 }
 
-/// True if the VM of a VMI is of a pool.
-fn is_of_pool(world: &World, vmi: &VirtualMachineInstance) -> bool {
-    let of_pool = vm_of(world, vmi).and_then(|vm| owner::controller(&vm.metadata));
-    of_pool.is_some_and(|owner| owner.kind == Kind::VirtualMachinePool.name())
+/// The kind of the object whose template has the names of a VMI's PVCs, beside its VM: the next guest of it would not know the new ones.
+fn owner_with_template(world: &World, vmi: &VirtualMachineInstance) -> Option<Kind> {
+    let of_vm = vm_of(world, vmi).and_then(|vm| owner::controller(&vm.metadata));
+    let owner = of_vm.or_else(|| owner::controller(&vmi.metadata))?;
+    let kinds = [Kind::VirtualMachinePool, Kind::VirtualMachineInstanceReplicaSet];
+    kinds.into_iter().find(|kind| owner.kind == kind.name())
 }

@@ -121,10 +121,12 @@ pub(super) fn end_with(input: &VmiReconcile<'_>, next: &VirtualMachineInstance) 
         Some(state) => {
             let outcome = outcome.change(Change::Migration(Box::new(failed(state, VMI_ENDED, input.now))));
             // The target runs a guest only if its source has none any more.
-            match state.target_node_domain_ready_timestamp.is_some() && state.failed != Some(true) {
-                true => outcome.and(moved_claims::arrive(input)),
-                false => outcome,
+            if state.target_node_domain_ready_timestamp.is_some() && state.failed != Some(true) {
+                return outcome.and(moved_claims::arrive(input));
             }
+            let pods = input.own_pods.as_ref().map(|own| input.world.launcher_pods(own)).unwrap_or_default();
+            let target = pods.into_iter().find(|pod| pod.meta.name == state.target_pod);
+            outcome.and(Migration { state, target }.claims_after_end(input))
         }
         None => outcome,
     }
@@ -266,6 +268,16 @@ impl<'a> Migration<'a> {
         let (abort_requested, failure_reason) = (Some(true), Some(reason.to_owned()));
         let state = MigrationState { abort_requested, failure_reason, ..self.state.clone() };
         Outcome::default().change(Change::Migration(Box::new(state)))
+    }
+
+    /// The PVCs of a migration whose VMI has ended before its guest arrived. A source that says that the guest has left it may have had the
+    /// end of that for the end of the VMI.
+    fn claims_after_end(&self, input: &VmiReconcile<'_>) -> Outcome {
+        let source = self.ending_of_source(input).and_then(|ending| ending.reason);
+        match source.as_deref().is_some_and(may_have_left) {
+            true => self.claims_after_failure(input),
+            false => Outcome::default(),
+        }
     }
 
     /// The PVCs of a migration that has failed, where virt-controller has decided that.

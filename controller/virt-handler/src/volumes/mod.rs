@@ -213,11 +213,19 @@ impl Parts<'_> {
             if held.kind() != FileType::BlockDevice {
                 return Err(Error::refused(format!("{device} of the claim {claim} is not a block device")));
             }
-            if let Some(wanted) = self.size_at_source(volume, claim)? {
+            let copied = self.size_at_source(volume, claim)?;
+            let same = || self.known_size(volume).filter(|_| self.receives);
+            if let Some(wanted) = copied.or_else(same) {
                 let mut device = held.open_block_device()?;
                 let cannot = |e| Error::io(format!("cannot read the size of the claim {claim}"), e);
                 let size = device.seek(SeekFrom::End(0)).map_err(cannot)?;
                 // QEMU copies into a device of the same size only.
+                if size != wanted && copied.is_none() {
+                    return Err(Error::refused(format!(
+                        "the block device of the claim {claim} has {size} bytes, and {wanted} at the source: it is not the same storage \
+                         on both nodes, although its access modes say so"
+                    )));
+                }
                 if size != wanted {
                     return Err(Error::refused(format!(
                         "the block device of the claim {claim} has {size} bytes, and the disk that is to be copied has {wanted}: a disk \

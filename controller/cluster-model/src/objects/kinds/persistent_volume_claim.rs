@@ -53,10 +53,11 @@ pub(crate) const ABOUT: About = About {
 /// The migration that copies a disk into the PVC, and the objects that use the PVC that it is copied from.
 fn migration(world: &World, pvc: &PersistentVolumeClaim) -> Vec<Key> {
     let namespace = pvc.meta.namespace.as_deref().unwrap_or_default();
-    let source = pvc.moved_from().map(|name| Key::new(Kind::PersistentVolumeClaim, namespace, name));
+    let sources = [pvc.moved_from(), pvc.origin()].into_iter().flatten();
+    let sources = sources.map(|name| Key::new(Kind::PersistentVolumeClaim, namespace, name));
     let name = pvc.moved_by().and_then(|_| pvc.meta.annotations.get(MIGRATION_NAME));
     let migration = name.map(|name| Key::new(Kind::VirtualMachineInstanceMigration, namespace, name));
-    source.iter().flat_map(|source| users(world, source)).chain(migration).collect()
+    sources.flat_map(|source| users(world, &source)).chain(migration).collect()
 }
 
 /// The VMs, VMIs and other objects that use the PVC, or the PVC of the DataVolume, of this name.
@@ -249,8 +250,10 @@ impl StoredObject for PersistentVolumeClaim {
             .announced_clones()
             .map(|(_, name)| IndexKey::CloneAnnounced(namespace.clone(), name.to_owned()));
         let moved = self.moved_by().map(|uid| IndexKey::MovedBy(uid.to_owned()));
+        let copied = [self.moved_from(), self.origin()].into_iter().flatten();
+        let copied = copied.map(|name| IndexKey::MovedFrom(namespace.clone(), name.to_owned()));
         let own = owner::mark(&self.meta).into_iter().chain(named).chain(cloned).chain(state);
-        own.chain(source).chain(announced).chain(moved).collect()
+        own.chain(source).chain(announced).chain(moved).chain(copied).collect()
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn disk(sim: &mut Sim, name: &str, owners: &Value) -> Key {
     sim.put(Kind::PersistentVolumeClaim, json!({"metadata": meta, "spec": spec, "status": status}))
 }
 
-fn on_disk(mut object: Value, name: &str) -> Value {
+pub(super) fn on_disk(mut object: Value, name: &str) -> Value {
     let spec = if object["spec"]["template"].is_object() {
         &mut object["spec"]["template"]["spec"]
     } else {
@@ -34,7 +34,7 @@ pub(super) fn sized(sim: &mut Sim, vmi: &Key) {
 }
 
 /// A VMI without a VM that runs on the PVC `disk`, and its migration.
-fn on_one_node() -> (Sim, Key, Key, Key) {
+pub(super) fn on_one_node() -> (Sim, Key, Key, Key) {
     let mut sim = Sim::new();
     let old = disk(&mut sim, "disk", &json!([]));
     let vmi = sim.put(Kind::VirtualMachineInstance, on_disk(vmi("web"), "disk"));
@@ -108,7 +108,7 @@ pub(super) fn used(sim: &Sim, key: &Key) -> String {
 }
 
 /// The new PVC has a volume, and the VMI is handed over.
-fn bind_and_hand_over(sim: &mut Sim, migration: &Key, old: &Key) -> Key {
+pub(super) fn bind_and_hand_over(sim: &mut Sim, migration: &Key, old: &Key) -> Key {
     let new = new_claim(sim, migration, old);
     sim.bind(&new);
     hand_over(sim, migration);

@@ -282,10 +282,13 @@ fn migration_of<'a>(launcher: &'a launcher::State, uid: &str) -> Option<&'a Migr
 pub(crate) fn has_moved(status: &Status, launcher: &launcher::State) -> bool {
     let reason = launcher.reason.as_deref();
     let is_moved = reason.is_some_and(launcher::may_have_left);
-    let state = status.migration_state.as_ref();
-    let uid = state.and_then(|state| state.migration_uid.as_deref()).unwrap_or_default();
-    // A source that was lost behind its end is virt-controller's to decide on.
-    is_moved && migration_of(launcher, uid).is_some()
+    let Some(state) = status.migration_state.as_ref().filter(|_| is_moved) else { return false };
+    let uid = state.migration_uid.as_deref().unwrap_or_default();
+    match &launcher.migration {
+        Some(told) => told.id == uid,
+        // The termination message of a launcher whose state went with its pod has the reason alone. Both ends decide.
+        None => !uid.is_empty() && state.completed != Some(true) && state.source_node == status.node_name,
+    }
 }
 
 /// Takes what the source's launcher tells. `connections`: failure of the connections to the target.

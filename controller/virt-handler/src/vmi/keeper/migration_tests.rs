@@ -213,6 +213,18 @@ fn a_guest_has_moved_where_its_launcher_says_so_of_the_migration_in_the_status()
     assert!(!has_moved(&here, &gone("Shutdown", MigrationPhase::Failed)));
     let other = status(json!({"migrationUid": "another"}));
     assert!(!has_moved(&other, &gone(launcher::MIGRATED, MigrationPhase::Succeeded)));
+    // Of a pod whose folders the kubelet has removed, the termination message is left.
+    for (change, reason, expected) in [
+        (json!({}), launcher::MIGRATED, true),
+        (json!({}), launcher::MIGRATION_UNKNOWN, true),
+        (json!({}), "Shutdown", false),
+        (json!({"completed": true}), launcher::MIGRATED, false),
+        (json!({"sourceNode": "another"}), launcher::MIGRATED, false),
+    ] {
+        let ending =
+            launcher::Ending { life: Life::Succeeded, reason: Some(reason.to_owned()), message: None };
+        assert_eq!(has_moved(&status(change.clone()), &ending.state()), expected, "{change} {reason}");
+    }
 }
 
 fn closed(why: &str) -> Findings {
