@@ -10,6 +10,7 @@
 //! ours. A running VM is noticed by its locks as well, which holds for VMs of other homes too.
 
 use crate::error::{Error, Result};
+use crate::homes::{VmOfHome, all_vms};
 use crate::host_file::{HostDevice, HostFile, paths};
 use crate::launch;
 use crate::path::file_at;
@@ -29,14 +30,16 @@ use storage::{FileId, file_in_use};
 
 /// Time in which a process that ends may still have its files open.
 const ENDS: Duration = Duration::from_secs(1);
+/// Folder of the disks that a launcher makes, in its root.
+pub(crate) const DISKS: &str = "disks";
 /// Ends of the names beside a disk that is being made.
 const UNFINISHED: [&str; 3] = [".partial", ".partial.journal", ".partial.journal~"];
 
 /// User of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DiskUser {
-    /// The VM of this name, running or stopped.
-    Vm(String),
+    /// A VM, running or stopped.
+    Vm(VmOfHome),
     /// A VM that was removed. Its disk files stay.
     Gone,
 }
@@ -44,30 +47,33 @@ pub(crate) enum DiskUser {
 /// Disk files of VMs.
 #[derive(Debug, Default)]
 pub(crate) struct DiskFiles {
-    of_vms: Vec<(String, ProtectedFile)>,
+    of_vms: Vec<(VmOfHome, ProtectedFile)>,
     of_gone: Vec<ProtectedFile>,
-    /// The first record that cannot be read.
-    unread: Option<Error>,
+    /// Records that cannot be read. `None`: the list of disks, or a whole home.
+    unread: Vec<(Option<VmOfHome>, Error)>,
 }
 
 impl DiskFiles {
-    /// The files by all records that can be read.
+    /// The files by all records that can be read, of this home and of those that are noted in its list.
     pub(crate) fn read(home: &Home) -> DiskFiles {
         let mut files = DiskFiles::default();
         match raw_disks::kept_files(home) {
             Ok(kept) => files.of_gone = kept,
-            Err(e) => files.unread = Some(e),
+            Err(e) => files.unread.push((None, e)),
         }
-        match Vm::all(home) {
+        match all_vms(home) {
             Ok(vms) => {
-                for (name, vm) in vms {
-                    match vm.and_then(|vm| of_record(vm.record)) {
-                        Ok(disks) => files.of_vms.extend(disks.into_iter().map(|disk| (name.clone(), disk))),
-                        Err(e) => files.unread = files.unread.take().or(Some(e)),
+                for (whose, vm) in vms {
+                    match (vm.and_then(|vm| of_record(vm.record)), whose) {
+                        (Ok(disks), Some(whose)) => {
+                            files.of_vms.extend(disks.into_iter().map(|disk| (whose.clone(), disk)));
+                        }
+                        (Ok(_), None) => {}
+                        (Err(e), whose) => files.unread.push((whose, e)),
                     }
                 }
             }
-            Err(e) => files.unread = files.unread.take().or(Some(e)),
+            Err(e) => files.unread.push((None, e)),
         }
         files
     }
@@ -75,7 +81,19 @@ impl DiskFiles {
     /// The same, and an error if a record cannot be read.
     pub(crate) fn read_all(home: &Home) -> Result<DiskFiles> {
         let mut files = DiskFiles::read(home);
-        files.unread.take().map_or(Ok(files), Err)
+        match files.unread.is_empty() {
+            true => Ok(files),
+            false => Err(files.unread.swap_remove(0).1),
+        }
+    }
+
+    /// Reason why a file of the VM `name` may be the disk of another one, as a sentence: a record that cannot be read. The own record of
+    /// `name` says nothing of others.
+    fn unread_beside(&self, name: &str, file: &Path) -> Option<String> {
+        let is_own =
+            |whose: &Option<VmOfHome>| whose.as_ref().is_some_and(|vm| vm.vms.is_none() && vm.name == name);
+        let (whose, e) = self.unread.iter().find(|(whose, _)| !is_own(whose))?;
+        Some(VmOfHome::may_have(whose.as_ref(), file.display(), e))
     }
 
     /// The VM whose disk an open file may be.
@@ -102,7 +120,7 @@ impl DiskFiles {
     /// The list for [`storage::protected`].
     pub(crate) fn protected(self) -> ProtectedFiles {
         let of_vms = self.of_vms.into_iter().map(|(_, disk)| disk);
-        let unread = self.unread.map(|e| e.to_string());
+        let unread = self.unread.first().map(|(_, e)| e.to_string());
         ProtectedFiles { files: of_vms.chain(self.of_gone).collect(), unread }
     }
 }
@@ -129,11 +147,11 @@ fn of_record(record: Record) -> Result<Vec<ProtectedFile>> {
     Ok(files)
 }
 
-/// Files that VMs use, each with the name of its VM. An unreadable record is an error: it does not say which files its VM needs, so none
+/// Files that these VMs use, each with its VM. An unreadable record is an error: it does not say which files its VM needs, so none
 /// may pass for unused.
-pub(crate) fn users(home: &Home) -> Result<Vec<(FileId, String)>> {
+pub(crate) fn users<N: Clone>(vms: Vec<(N, Result<Vm>)>) -> Result<Vec<(FileId, N)>> {
     let mut users = vec![];
-    for (name, vm) in Vm::all(home)? {
+    for (name, vm) in vms {
         for path in vm?.record.files() {
             users.extend(file_at(&path)?.map(|file| (file, name.clone())));
         }
@@ -184,7 +202,7 @@ pub(crate) fn reason_to_keep(path: &Path, disks: &DiskFiles, until: Instant) -> 
 /// Reason why a file must stay, each with its sentence.
 #[derive(Debug)]
 pub(crate) enum KeepReason {
-    Disk { vm: String, why: String },
+    Disk { vm: VmOfHome, why: String },
     InUse(String),
     DiskOfGone(String),
 }
@@ -203,51 +221,61 @@ pub(crate) fn check_removal<'a>(
     removed: impl IntoIterator<Item = &'a PathBuf>,
 ) -> Result<()> {
     let (disks, until) = (DiskFiles::read(home), Instant::now() + ENDS);
+    let refused =
+        |why: String, hint: &str| Err(Error::failed(format!("{what} is not removed: {why}")).with_hint(hint));
     for path in removed {
         for file in files_below(path)? {
-            let why = match reason_to_keep(&file, &disks, until)? {
+            match reason_to_keep(&file, &disks, until)? {
                 // It is removed with the folder that has made it. Files that the folder has not made are kept by its removal.
-                None | Some(KeepReason::DiskOfGone(_)) => continue,
-                Some(KeepReason::Disk { why, .. } | KeepReason::InUse(why)) => why,
-            };
-            return Err(Error::failed(format!("{what} is not removed: {why}"))
-                .with_hint("move that file out of this folder, or remove or end its user first"));
+                None | Some(KeepReason::DiskOfGone(_)) => {}
+                Some(KeepReason::Disk { why, .. } | KeepReason::InUse(why)) => {
+                    let hint = "move that file out of this folder, or remove or end its user first";
+                    return refused(why, hint);
+                }
+            }
+            if is_among_disks(&file, path)
+                && let Some(why) = disks.unread_beside(what, &file)
+            {
+                return refused(why, "or move that file out of this folder to keep it");
+            }
         }
     }
     Ok(())
 }
 
-/// Refuses a start whose launcher would make a file anew that is the disk of another VM: an overlay of its own, or an unfinished
-/// disk of the user.
+/// True for a file in the folder of a VM's disks, which is an entry of the VM's folder or below it. No other file there has the
+/// name of a disk.
+fn is_among_disks(file: &Path, entry: &Path) -> bool {
+    let below = entry.parent().and_then(|folder| file.strip_prefix(folder).ok());
+    below.is_some_and(|below| below.components().any(|part| part.as_os_str() == DISKS))
+}
+
+/// Refuses a start whose launcher would make a file anew that is or may be the disk of another VM: an overlay of its own, or an
+/// unfinished disk of the user.
 pub(crate) fn check_start(home: &Home, record: &Record) -> Result<()> {
     let name = &record.name;
-    let refused = |path: &Path, whose: &str| {
-        let what = format!("{name} is not started: it would replace {}, {whose}", path.display());
-        Err(Error::refused(what).with_hint("move that file to another folder"))
-    };
-    let own = files_below(&launch::root(home, name).join("disks"))?;
+    let own = files_below(&launch::root(home, name).join(DISKS))?;
     let made = paths(&record.sync.vmi).filter(|(volume, path)| {
         !record.sync.resolved.volumes.contains_key(*volume) && !path.as_os_str().is_empty()
     });
-    let unfinished: Vec<PathBuf> = made
-        .flat_map(|(_, path)| UNFINISHED.map(|end| beside(&path, end)))
-        .filter(|path| path.exists())
-        .collect();
-    if own.is_empty() && unfinished.is_empty() {
+    let unfinished =
+        made.flat_map(|(_, path)| UNFINISHED.map(|end| beside(&path, end))).filter(|path| path.exists());
+    let replaced: Vec<PathBuf> = own.into_iter().chain(unfinished).collect();
+    if replaced.is_empty() {
         return Ok(());
     }
     let disks = DiskFiles::read(home);
-    for path in &own {
-        if let Some(DiskUser::Vm(vm)) = disks.user_at(path)? {
-            return refused(path, &format!("a disk of the VM {vm}"));
-        }
-    }
-    for path in &unfinished {
-        match disks.user_at(path)? {
-            None => {}
-            Some(DiskUser::Vm(vm)) => return refused(path, &format!("a disk of the VM {vm}")),
-            Some(DiskUser::Gone) => return refused(path, "a disk of a VM that is removed"),
-        }
+    for path in &replaced {
+        let why = match disks.user_at(path)? {
+            Some(DiskUser::Vm(vm)) => format!("{}, a disk of the VM {vm}", path.display()),
+            Some(DiskUser::Gone) => format!("{}, a disk of a VM that is removed", path.display()),
+            None => match disks.unread_beside(name, path) {
+                Some(why) => why,
+                None => continue,
+            },
+        };
+        return Err(Error::refused(format!("{name} is not started: it would replace {why}"))
+            .with_hint("move that file to another folder"));
     }
     Ok(())
 }

@@ -111,21 +111,59 @@ fn the_folder_of_a_vm_with_the_disk_of_another_is_not_removed() {
     assert!(!place.home.vm("a").exists());
 }
 
-/// A removal took the disk of a VM whose record is damaged, which lay beside the disks of another one.
+/// A removal and a start took the disk of a VM whose record is damaged, which lay among the disks of another one.
 #[test]
-fn a_file_among_the_disks_of_a_vm_that_it_has_not_made_stays() {
+fn a_disk_in_the_folder_of_another_vm_stays_while_a_record_cannot_be_read() {
     let place = Place::new();
     let disks = place.home.vm("a").join("root/disks");
     let [own, other] = ["root.qcow2", "other.img"].map(|name| write(&disks.join(name)));
-    place.vm("a", Path::new("/none"));
-    place.vm("b", &other);
+    let record = place.vm("a", Path::new("/none"));
+    place.vm("b", &own);
     fs::write(place.home.vm_record("b"), "").unwrap();
+    for refused in [check_start(&place.home, &record), place.forget("a")] {
+        let e = refused.unwrap_err().to_string();
+        assert!(e.starts_with("a is not "), "{e}");
+        assert!(e.contains("may be the disk of b: ") && e.contains("'coracle rm -f b'"), "{e}");
+    }
+    assert!(own.exists() && other.exists() && Vm::find(&place.home, "a").unwrap().is_some());
+    // The damaged VM itself can be removed, and then the other one, but for a file that it has not made.
+    write(&place.home.vm("b").join("root/disks/root.qcow2"));
+    place.forget("b").unwrap();
     place.forget("a").unwrap();
     assert!(!own.exists() && other.exists() && Vm::find(&place.home, "a").unwrap().is_none());
-    // The folder has no record now.
-    let e = place.forget("a").unwrap_err().to_string();
-    assert!(e.contains("a is not removed: ") && e.contains("other.img may be the disk of b"), "{e}");
-    assert!(other.exists());
+}
+
+/// A start made it anew, and a removal took it.
+#[test]
+fn a_disk_of_another_homes_vm_in_the_folder_of_a_vm_stays() {
+    let place = Place::new();
+    let overlay = write(&place.home.vm("a").join("root/disks/root.qcow2"));
+    let record = place.vm("a", Path::new("/none"));
+    let other =
+        Place { home: place.home.with_vms(&place.home.vms().join("../../other/vms")), ..Place::new() };
+    let of_other = other.vm("b", &overlay);
+    raw_disks::keep(&other.home, &other.home.vms(), of_other.disks()).unwrap();
+    for refused in [check_start(&place.home, &record), place.forget("a")] {
+        let e = refused.unwrap_err().to_string();
+        assert!(e.contains("root.qcow2") && e.contains("a disk of the VM b in "), "{e}");
+    }
+    fs::remove_dir_all(other.home.vms()).unwrap();
+    let e = check_start(&place.home, &record).unwrap_err().to_string();
+    assert!(e.contains("a disk of a VM that is removed") && overlay.exists(), "{e}");
+    place.forget("a").unwrap();
+}
+
+/// A full file system refused the removal that would have made room.
+#[test]
+fn a_removal_writes_no_list_where_the_start_has_noted_the_disks() {
+    let place = Place::new();
+    let disk = write(&place.home.vms().join("../disk.img"));
+    let record = place.vm("a", &disk);
+    raw_disks::keep(&place.home, &place.home.vms(), record.disks()).unwrap();
+    fs::create_dir(beside(&place.home.raw_disks(), ".partial")).unwrap();
+    place.forget("a").unwrap();
+    let e = crate::host_disks::note_raw(&place.home, &place.in_pool("x.img")).unwrap_err().to_string();
+    assert!(e.contains("raw-disks.json.partial"), "{e}");
 }
 
 /// The volumes of a record do not name a disk that the launcher has made.

@@ -8,6 +8,7 @@
 
 use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep, users};
 use crate::error::{Error, Result};
+use crate::homes::all_vms;
 use crate::path::{entries, file_at};
 use crate::place::{Home, Lock};
 use crate::unpacked;
@@ -83,11 +84,11 @@ fn lock(home: &Home) -> PathBuf {
     home.disks().join("lock")
 }
 
-/// Files that VMs use, whatever paths their records name them by.
+/// Files that VMs use, of this home and of those that share its disks, whatever paths their records name them by.
 fn needed(home: &Home) -> Result<Vec<FileId>> {
     // An unreadable record does not say what its VM needs, so nothing is removed; the error says how to
     // remove the VM.
-    Ok(users(home)?.into_iter().map(|(file, _)| file).collect())
+    Ok(users(all_vms(home)?)?.into_iter().map(|(file, _)| file).collect())
 }
 
 /// Files that stay.

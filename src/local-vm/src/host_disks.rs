@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  what the records know of the very file               its format
+//!  a disk of the pool                                   raw
 //!  a raw disk of this size                              raw, whatever its first bytes are: they may be its guest's
 //!  a raw disk of another size                           raw, unless it begins as a qcow2 image: that is refused
 //!  a VM without a record of its file had it at its      raw, unless it begins as a qcow2 image: that is refused
@@ -34,13 +35,15 @@
 //! ([`check_unchanged`]), and a disk that is to be made is marked as absent: the launcher takes no file that has come there.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::homes::all_vms;
 use crate::host_file::{
     HostDevice, HostDevices, HostDisk, HostDisks, HostFile, begins_as_qcow2, files, paths, unclear,
 };
 use crate::path::file_at;
 use crate::place::Home;
 use crate::raw_disks::{self, DisksOfVm, RawDisk, Relation};
-use crate::record::{Record, Vm};
+use crate::record::Record;
+use crate::resolve::disk_record::is_pool_disk;
 use api::launcher::{Format, Source, Sync};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -227,7 +230,7 @@ pub fn is_written_raw(home: &Home, path: &Path) -> Result<bool> {
 /// True if a VM has had this block device, one in it or the one that it lies in, by the records of all VMs, also of those that are
 /// gone.
 fn is_device_of_guest(home: &Home, device: &HostDevice) -> Result<bool> {
-    let vms = Vm::all(home)?.into_iter().filter_map(|(_, vm)| vm.ok());
+    let vms = all_vms(home)?.into_iter().filter_map(|(_, vm)| vm.ok());
     let of_vms = vms.map(|vm| raw_disks::devices_of_record(vm.record.disks())).collect::<Result<Vec<_>>>()?;
     let kept = raw_disks::kept_devices(home)?;
     Ok(of_vms.iter().flatten().chain(&kept).any(|known| device.shares_bytes(known)))
@@ -237,7 +240,7 @@ fn is_device_of_guest(home: &Home, device: &HostDevice) -> Result<bool> {
 /// over the file, the device itself, the disk of a partition. A device is always a raw disk.
 fn is_in_device_of_vm(home: &Home, path: &Path) -> Result<bool> {
     let Ok(storage) = Storage::of_path(path) else { return Ok(false) };
-    let vms = Vm::all(home)?.into_iter().filter_map(|(_, vm)| vm.ok());
+    let vms = all_vms(home)?.into_iter().filter_map(|(_, vm)| vm.ok());
     Ok(vms.map(|vm| vm.record.sync).any(|sync| {
         sync.resolved.volumes.iter().any(|(volume, source)| match source {
             Source::Block { path } if !raw_disks::is_only_read(&sync.vmi, volume) => {
@@ -252,7 +255,10 @@ fn is_in_device_of_vm(home: &Home, path: &Path) -> Result<bool> {
 fn past_use(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<PastUse> {
     let (Some(now), Some(here)) = (HostFile::find(path)?, file_at(path)?) else { return Ok(PastUse::None) };
     let records =
-        Vm::all(home)?.into_iter().map(|(_, vm)| vm.and_then(|vm| raw_disks::of_record(vm.record.disks())));
+        all_vms(home)?.into_iter().map(|(_, vm)| vm.and_then(|vm| raw_disks::of_record(vm.record.disks())));
+    if is_pool_disk(home, path, here)? {
+        return Ok(PastUse::Raw { is_writable: true });
+    }
     let (mut unchanged, mut others) = (false, vec![]);
     // The kept ones are read last: a record that is removed meanwhile has its disks there.
     for disks in records.chain(std::iter::once_with(|| raw_disks::kept(home))) {

@@ -480,3 +480,23 @@ fn every_disk_file_of_a_vm_is_protected_also_after_its_removal() {
     fs::write(place.home.raw_disks(), "").unwrap();
     assert!(DiskFiles::read(&place.home).protected().unread.unwrap().contains("the list of raw disks"));
 }
+
+/// A guest's header was believed where no record names the disk, or a damaged one does.
+#[test]
+fn a_disk_of_the_pool_is_raw_whichever_vms_are_known() {
+    let place = Place::new();
+    let disk = place.home.pool().join("web/disk.img");
+    fs::create_dir_all(disk.parent().unwrap()).unwrap();
+    fs::write(&disk, b"QFI\xfb of a guest").unwrap();
+    assert!(!is_written_raw(&place.home, &disk).unwrap(), "an import that has not ended");
+    fs::write(disk.with_file_name("disk.json"), "{").unwrap();
+    let link = place.home.pool().join("../link.img");
+    std::os::unix::fs::symlink(&disk, &link).unwrap();
+    for path in [&disk, &link] {
+        assert!(is_written_raw(&place.home, path).unwrap());
+        assert_eq!(format_of_host_disk(&place.home, path, |_| Ok(Format::Qcow2)).unwrap(), Format::Raw);
+    }
+    // By its path, in the pool of another home.
+    let other = Place::new();
+    assert!(is_written_raw(&other.home, &disk).unwrap());
+}

@@ -3,6 +3,7 @@
 use crate::Notify;
 use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep, users};
 use crate::error::{Error, ErrorKind, Result};
+use crate::homes::{VmOfHome, all_vms};
 use crate::host_file::paths;
 use crate::lock::{LOCK, Lock};
 use crate::path::{entries as folder_entries, file_at};
@@ -60,7 +61,7 @@ pub fn list(home: &Home) -> Result<Vec<KeptDisk>> {
         }
     }
     names.sort();
-    let users = users(home)?;
+    let users = users(Vm::all(home)?)?;
     names.into_iter().map(|name| facts(home, name, &users)).collect()
 }
 
@@ -99,10 +100,10 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
         return Err(Error::new(ErrorKind::NotFound, what));
     }
     // A start locks its VM first, and the disk then.
-    let vms = facts(home, name.to_owned(), &users(home)?)?.vms;
+    let vms = facts(home, name.to_owned(), &users(Vm::all(home)?)?)?.vms;
     let locks = vms.iter().map(|vm| lock_user(home, vm)).collect::<Result<Vec<Lock>>>()?;
     let _lock = Lock::take(&folder.join(LOCK), &format!("the disk {name}"))?;
-    let disk = facts(home, name.to_owned(), &users(home)?)?;
+    let disk = facts(home, name.to_owned(), &users(Vm::all(home)?)?)?;
     if let Some(vm) = disk.vms.iter().find(|&vm| !vms.contains(vm)) {
         let what = format!("the disk {name} is not removed: the VM {vm} got it meanwhile");
         return Err(Error::failed(what));
@@ -125,7 +126,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
     if !force {
         // The users of a disk whose storage is away are not known.
         exists(&path)?;
-        check_other_home(home, name, &folder)?;
+        check_other_homes(home, name, &folder)?;
     }
     check_unused(home, name, &folder, &vms, force)?;
     let kept = DiskRecord::remove(&folder)?;
@@ -141,12 +142,15 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
 /// that a VM has run with. (That VM is removed; the judged ones have their own refusal.)
 fn check_unused(home: &Home, name: &str, folder: &Path, judged: &[String], force: bool) -> Result<()> {
     let (own, _) = entries(folder)?;
-    let (disks, disk, now) = (DiskFiles::read(home), folder.join(DISK), Instant::now());
+    // With force the user answers for the VMs of other homes. A damaged record of this one is an error before.
+    let disks = if force { DiskFiles::read(home) } else { DiskFiles::read_all(home)? };
+    let (disk, now) = (folder.join(DISK), Instant::now());
+    let is_judged = |vm: &VmOfHome| if vm.vms.is_some() { force } else { judged.contains(&vm.name) };
     let refused = |why: &str| Error::failed(format!("the disk {name} is not removed: {why}"));
     for file in files_of(folder)? {
         match reason_to_keep(&file, &disks, now)? {
             Some(KeepReason::InUse(why)) => return Err(refused(&why)),
-            Some(KeepReason::Disk { vm, why }) if !judged.contains(&vm) => return Err(refused(&why)),
+            Some(KeepReason::Disk { vm, why }) if !is_judged(&vm) => return Err(refused(&why)),
             Some(KeepReason::DiskOfGone(why))
                 if !force && file != disk && own.iter().any(|own| file.starts_with(own)) =>
             {
@@ -178,23 +182,24 @@ fn identities(folder: &Path) -> Result<Vec<FileId>> {
     files.filter_map(|path| file_at(&path).transpose()).collect()
 }
 
-/// Refuses the disk of a VM of another home, which has this pool, too, and made the disk.
-fn check_other_home(home: &Home, name: &str, folder: &Path) -> Result<()> {
+/// Refuses the disk of a VM of another home: of one that has noted its disks here, and of the one that made the disk.
+fn check_other_homes(home: &Home, name: &str, folder: &Path) -> Result<()> {
+    let mut vms = all_vms(home)?;
     // A record that cannot be read has its error in the list.
-    let Ok(Some(DiskRecord { vms: Some(vms), .. })) = DiskRecord::find(folder) else { return Ok(()) };
-    let other = home.with_vms(&vms);
-    if file_at(&vms)?.is_none() || file_at(&vms)? == file_at(&home.vms())? {
-        return Ok(());
+    if let Ok(Some(DiskRecord { vms: Some(maker), .. })) = DiskRecord::find(folder)
+        && file_at(&maker)?.is_some()
+        && file_at(&maker)? != file_at(&home.vms())?
+    {
+        let of = |name| Some(VmOfHome { name, vms: Some(maker.clone()) });
+        vms.extend(Vm::all(&home.with_vms(&maker))?.into_iter().map(|(name, vm)| (of(name), vm)));
     }
+    vms.retain(|(vm, _)| vm.as_ref().is_none_or(|vm| vm.vms.is_some()));
     let files = identities(folder)?;
-    match users(&other)?.into_iter().find(|(used, _)| files.contains(used)) {
-        None => Ok(()),
-        Some((_, vm)) => {
-            let what = format!("{name} is a disk of the VM {vm} in {}", vms.display());
-            Err(Error::failed(what).with_hint(
-                "give the verb the same XDG_STATE_HOME as that VM has; -f removes the disk in any case",
-            ))
-        }
+    match users(vms)?.into_iter().find(|(used, _)| files.contains(used)) {
+        Some((_, Some(vm))) => Err(Error::failed(format!("{name} is a disk of the VM {vm}")).with_hint(
+            "give the verb the same XDG_STATE_HOME as that VM has; -f removes the disk in any case",
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -304,271 +309,5 @@ fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDi
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::Record;
-    use crate::resolve::image::Images;
-    use crate::resolve::pool::HeldDisks;
-    use crate::start::{again, check_again};
-    use api::launcher::{Format, Resolved, Sync};
-
-    fn home(root: &Path) -> Home {
-        Home::from_env(Some(root.join("h")), |_| None).unwrap()
-    }
-
-    fn disk(home: &Home, name: &str) -> PathBuf {
-        let folder = home.pool().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("disk.img"), vec![1; 8192]).unwrap();
-        let record =
-            r#"{"schema":"coracle.disk/v1","from":"https://u:p@h/d.img?x=y","size":8192,"created":"now"}"#;
-        fs::write(folder.join("disk.json"), record).unwrap();
-        folder.join("disk.img")
-    }
-
-    #[test]
-    fn a_disk_says_its_source_and_its_vms() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        assert_eq!(list(&home).unwrap(), []);
-        let path = disk(&home, "web");
-        disk(&home, "free");
-        fs::create_dir_all(home.pool().join("half")).unwrap();
-        let volume = Source::File { path, format: Format::Raw, preallocated: false };
-        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
-        let sync = Sync { vmi: serde_json::Value::Null, generation: 1, resolved };
-        fs::create_dir_all(home.vm("vm")).unwrap();
-        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&home).unwrap();
-        let listed = list(&home).unwrap();
-        let names: Vec<&str> = listed.iter().map(|disk| disk.name.as_str()).collect();
-        assert_eq!(names, ["free", "half", "web"]);
-        assert_eq!((listed[1].size, listed[2].size), (None, Some(8192)));
-        assert_eq!(listed[2].from.as_deref(), Some("https://h/d.img?…"));
-        assert_eq!((listed[0].vms.len(), listed[2].vms.as_slice()), (0, &["vm".to_owned()][..]));
-
-        let e = remove(&home, "web", false).unwrap_err();
-        assert!(e.to_string().contains("a disk of the stopped VM vm; 'coracle rm vm'"), "{e}");
-        assert!(home.pool().join("web/disk.img").exists());
-        assert!(remove(&home, "web", true).unwrap() >= 8192);
-        assert!(remove(&home, "free", false).unwrap() >= 8192);
-        assert_eq!(remove(&home, "free", false).unwrap_err().kind(), ErrorKind::NotFound);
-        assert!(remove(&home, "../vms", false).is_err());
-        assert_eq!(list(&home).unwrap().len(), 1);
-    }
-
-    /// Two users' settings of XDG_STATE_HOME have one pool.
-    #[test]
-    fn the_disk_of_another_homes_stopped_vm_is_removed_with_force_alone() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let other = home.with_vms(&place.path().join("other/vms"));
-        let path = disk(&home, "web");
-        let record = fs::read_to_string(home.pool().join("web/disk.json")).unwrap();
-        let made_by = format!(r#","vms":{}}}"#, serde_json::to_string(&other.vms()).unwrap());
-        fs::write(home.pool().join("web/disk.json"), record.replace('}', &made_by)).unwrap();
-        let volume = Source::File { path, format: Format::Raw, preallocated: false };
-        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
-        let sync = Sync { vmi: serde_json::Value::Null, generation: 1, resolved };
-        fs::create_dir_all(other.vm("vm")).unwrap();
-        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&other).unwrap();
-        let e = remove(&home, "web", false).unwrap_err();
-        assert!(e.to_string().starts_with("web is a disk of the VM vm in "), "{e}");
-        assert!(home.pool().join("web/disk.img").exists());
-        // The VM is removed, or the user means it.
-        fs::remove_dir_all(other.vm("vm")).unwrap();
-        remove(&home, "web", false).unwrap();
-    }
-
-    /// The result once no lock is in the way: a program that another test starts has those of an earlier call until it
-    /// runs.
-    fn settled<T>(act: impl Fn() -> Result<T>) -> Result<T> {
-        let mut patience = 200;
-        loop {
-            match act() {
-                Err(e) if patience > 0 && e.to_string().contains("another coracle works on") => {
-                    patience -= 1;
-                    std::thread::sleep(std::time::Duration::from_millis(50));
-                }
-                other => return other,
-            }
-        }
-    }
-
-    /// A VM that has stopped, with the disk at this path.
-    fn stopped(home: &Home, path: PathBuf, vmi: serde_json::Value) -> Vm {
-        let volume = Source::File { path, format: Format::Raw, preallocated: false };
-        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
-        fs::create_dir_all(home.vm("vm")).unwrap();
-        let sync = Sync { vmi, generation: 1, resolved };
-        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(home).unwrap();
-        Vm::open(home, "vm").unwrap()
-    }
-
-    /// The VM ran with it, and the next `run` imported it anew, over the data of the guest.
-    #[test]
-    fn a_vm_is_not_started_with_a_disk_whose_removal_was_interrupted() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let path = disk(&home, "web");
-        let folder = home.pool().join("web");
-        let vm = stopped(&home, path.clone(), serde_json::Value::Null);
-        check_again(&vm).unwrap();
-        for mark in ["removing", "importing"] {
-            fs::rename(folder.join("disk.json"), folder.join(mark)).unwrap();
-            for refused in [settled(|| again(&vm, |_| {})).map(drop), check_again(&vm)] {
-                let e = refused.unwrap_err().to_string();
-                assert!(e.contains("interrupted; 'coracle pool rm -f web' ends it; 'mv "), "{e}");
-            }
-            assert!(list(&home).unwrap()[0].fault.is_some());
-            fs::rename(folder.join(mark), folder.join("disk.json")).unwrap();
-        }
-        check_again(&vm).unwrap();
-
-        fs::rename(folder.join("disk.json"), folder.join("removing")).unwrap();
-        assert!(settled(|| remove(&home, "web", true)).unwrap() >= 8192);
-        for refused in [settled(|| again(&vm, |_| {})).map(drop), check_again(&vm)] {
-            let e = refused.unwrap_err();
-            assert_eq!(e.kind(), ErrorKind::NotFound);
-            assert!(e.to_string().contains("its disk web is no longer in the pool; 'coracle run'"), "{e}");
-        }
-        assert!(!folder.exists(), "a start makes no folder of a disk");
-    }
-
-    #[test]
-    fn a_vm_is_not_started_with_an_unfinished_import() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let path = disk(&home, "web");
-        fs::remove_file(path.with_file_name("disk.json")).unwrap();
-        fs::write(path.with_file_name("importing"), "").unwrap();
-        let vm = stopped(&home, path.clone(), serde_json::Value::Null);
-        let e = again(&vm, |_| {}).unwrap_err().to_string();
-        assert!(e.contains("the import of its disk web has not ended; 'coracle run'"), "{e}");
-        // The disk as a file of the user, which the error of a lost record names as the way out.
-        let vmi = serde_json::json!({"spec": {"volumes": [{"name": "root", "hostDisk": {"path": path}}]}});
-        assert!(of_vm(&stopped(&home, path, vmi)).unwrap().is_empty());
-    }
-
-    #[test]
-    fn the_disks_of_a_vm_are_those_of_the_pool_by_any_path() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let path = disk(&home, "web");
-        std::os::unix::fs::symlink(home.pool(), place.path().join("link")).unwrap();
-        fs::create_dir_all(place.path().join("other/web")).unwrap();
-        let of = |path| of_vm(&stopped(&home, path, serde_json::Value::Null)).unwrap();
-        assert_eq!(of(path), BTreeSet::from(["web".to_owned()]));
-        assert_eq!(of(place.path().join("link/web/disk.img")), BTreeSet::from(["web".to_owned()]));
-        assert!(of(place.path().join("other/web/disk.img")).is_empty());
-        assert!(of(place.path().join("missing/web/disk.img")).is_empty());
-    }
-
-    /// Its launcher opened a disk that was gone a moment later.
-    #[test]
-    fn the_disk_of_a_vm_that_another_process_starts_stays() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let path = disk(&home, "web");
-        let vm = stopped(&home, path.clone(), serde_json::Value::Null);
-        let starts = home.lock_vm("vm").unwrap();
-        let e = remove(&home, "web", true).unwrap_err().to_string();
-        assert!(e.contains("another coracle works on the VM vm"), "{e}");
-        drop(starts);
-        assert!(path.exists() && home.pool().join("web/disk.json").exists());
-        let held = hold(&vm, |_| {}).unwrap();
-        assert_eq!(held.len(), 1);
-        let e = Lock::take(&home.pool().join("web").join(LOCK), "the disk web").unwrap_err().to_string();
-        assert!(e.contains("another coracle works on the disk web"), "{e}");
-    }
-
-    /// Its record names it in a moment.
-    #[test]
-    fn the_disk_of_a_run_that_has_no_record_yet_stays() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let path = disk(&home, "web");
-        let images = Images::new(None, home.clone(), true, |_| {});
-        let held = HeldDisks::lock(&images, ["web", "data", "web"]).unwrap();
-        let e = remove(&home, "web", true).unwrap_err().to_string();
-        assert!(e.contains("another coracle works on the disk web"), "{e}");
-        assert!(path.exists());
-        drop(held);
-    }
-
-    #[test]
-    fn a_disk_with_a_damaged_record_is_listed_and_can_be_removed() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        disk(&home, "web");
-        fs::write(home.pool().join("web/disk.json"), "").unwrap();
-        let listed = list(&home).unwrap();
-        let fault = listed[0].fault.as_deref().unwrap();
-        assert!(
-            listed[0].size.is_none() && fault.contains("web/disk.json is not what coracle wrote"),
-            "{fault}"
-        );
-        assert!(remove(&home, "web", true).unwrap() >= 8192);
-        assert_eq!(list(&home).unwrap(), []);
-    }
-
-    /// A VM whose disk could not be looked at passed for one without it.
-    #[test]
-    fn a_disk_that_cannot_be_looked_at_has_no_unknown_users() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let path = disk(&home, "web");
-        let looped = place.path().join("loop");
-        std::os::unix::fs::symlink("loop", &looped).unwrap();
-        let volume = Source::File { path: looped, format: Format::Raw, preallocated: false };
-        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
-        let sync = Sync { vmi: serde_json::Value::Null, generation: 1, resolved };
-        fs::create_dir_all(home.vm("vm")).unwrap();
-        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&home).unwrap();
-        let e = remove(&home, "web", false).unwrap_err().to_string();
-        assert!(e.contains("cannot read") && e.contains("/loop"), "{e}");
-        assert!(path.exists());
-    }
-
-    /// A stopped VM has the disk, which is on storage that is away.
-    #[test]
-    fn a_disk_that_leads_nowhere_is_removed_by_force_alone() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let path = disk(&home, "web");
-        let away = place.path().join("volume.img");
-        fs::rename(&path, &away).unwrap();
-        std::os::unix::fs::symlink(&away, &path).unwrap();
-        stopped(&home, path.clone(), serde_json::Value::Null);
-        fs::rename(&away, place.path().join("unmounted")).unwrap();
-        let e = settled(|| remove(&home, "web", false)).unwrap_err().to_string();
-        assert!(e.contains("disk.img is a link that leads nowhere"), "{e}");
-        assert!(path.is_symlink() && home.pool().join("web/disk.json").exists());
-        settled(|| remove(&home, "web", true)).unwrap();
-        assert!(!home.pool().join("web").exists());
-    }
-
-    /// It was left where the launcher was killed between the record and the end of the import.
-    #[test]
-    fn a_start_removes_the_mark_of_an_import_that_ended() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let path = disk(&home, "web");
-        fs::write(path.with_file_name("importing"), "").unwrap();
-        let vm = stopped(&home, path.clone(), serde_json::Value::Null);
-        drop(hold(&vm, |_| {}).unwrap());
-        assert!(!path.with_file_name("importing").exists());
-    }
-
-    #[test]
-    fn a_disk_in_use_stays() {
-        let place = tempfile::tempdir().unwrap();
-        let home = home(place.path());
-        let file = File::open(disk(&home, "web")).unwrap();
-        file.lock_shared().unwrap();
-        let e = remove(&home, "web", true).unwrap_err();
-        let e = e.to_string();
-        assert!(e.contains("web is not removed: ") && e.contains("disk.img is in use: it is locked"), "{e}");
-        drop(file);
-        settled(|| remove(&home, "web", true)).unwrap();
-    }
-}
+#[path = "kept_disks_tests.rs"]
+mod tests;

@@ -12,6 +12,7 @@
 //!     client ── requests to the launcher, and its streams; user_words ── its messages with the user's names
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
+//!     homes ── VMs of all homes that share disks
 //!     disk_files ── disk files of all VMs, which no conversion, start or removal takes away; vm_folder ── removal of a VM's files
 //!     forwarding ── port forwards of a VM that runs; kept_disks ── the pool as its user lists and empties it
 //! ```
@@ -29,6 +30,7 @@ mod error;
 mod fake_launcher;
 pub mod forwarding;
 pub mod from_image;
+mod homes;
 pub mod host_disks;
 pub mod host_file;
 pub mod kept_disks;

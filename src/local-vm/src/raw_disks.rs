@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!  vms/NAME/vm.json     the raw disks of a VM; a volume without a source yet is a file that the launcher makes, a raw one
-//!      │ keep: before the record is removed, or replaced by that of the next start
+//!      │ keep: at each start, before QEMU opens them; before the record is removed, or replaced by that of the next start
 //!      ▼
-//!  raw-disks.json       those of VMs that are gone, and those that the user named (`--raw`); block devices; qcow2 images
+//!  raw-disks.json       those of all VMs, also of VMs that are gone or of other homes; those that the user named (`--raw`);
+//!                       block devices; qcow2 images; the folders of the VMs of those homes
 //! ```
 //!
 //! A block device is always a raw disk. It is known by its identity (`storage::DeviceId`), as its path may lead to another one, and
@@ -17,8 +18,8 @@
 //! A disk is a file, not a path. A volume of a raw disk without a recorded file (an earlier version, a start that was
 //! interrupted) says of the file at its path that it may be the disk, and no more: another file may have come there.
 //!
-//! A VM's record is written before its launcher is started, and removed only after its disks are kept durably. So a process
-//! that is killed at any point leaves every raw disk in one of the two files.
+//! The disks are noted durably before the launcher is started. So a disk stays known whose record is damaged later, or which is
+//! that of another home with this list (`XDG_STATE_HOME`, `--root`).
 
 use crate::error::{Error, Result};
 use crate::host_file::{HostDevice, HostDevices, HostDisks, HostFile, paths, unclear};
@@ -49,6 +50,9 @@ struct RawDisks {
     /// Disks that were no raw ones: no unfinished file of another program's run, whatever their names are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     images: Vec<RawDisk>,
+    /// Folders of the VMs of the homes whose disks are noted here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    homes: Vec<PathBuf>,
 }
 
 /// The parts of a VM's record that tell its disks.
@@ -65,6 +69,8 @@ pub(crate) struct DisksOfVm {
     pub(crate) raw: Vec<RawDisk>,
     pub(crate) devices: Vec<HostDevice>,
     pub(crate) images: Vec<RawDisk>,
+    /// Folder of the VMs of its home.
+    pub(crate) vms: Option<PathBuf>,
 }
 
 /// A raw disk as it was at the last start of its VM.
@@ -91,8 +97,9 @@ pub(crate) enum Relation {
     Same,
 }
 
-/// Keeps the disks of a record that is about to be removed or replaced.
-pub(crate) fn keep(home: &Home, record: RecordedDisks<'_>) -> Result<()> {
+/// Notes the disks of a record, and the folder `vms` in which its VM is: before its guest can write to them, and before the record is
+/// removed or replaced.
+pub(crate) fn keep(home: &Home, vms: &Path, record: RecordedDisks<'_>) -> Result<()> {
     let images = record.host_disks.iter().filter(|(_, disk)| disk.raw_file().is_none());
     let on_host: BTreeMap<&str, PathBuf> = paths(&record.sync.vmi).collect();
     let images = images.filter_map(|(volume, disk)| {
@@ -100,7 +107,12 @@ pub(crate) fn keep(home: &Home, record: RecordedDisks<'_>) -> Result<()> {
     });
     add(
         home,
-        DisksOfVm { raw: of_record(record)?, devices: devices_of_record(record)?, images: images.collect() },
+        DisksOfVm {
+            raw: of_record(record)?,
+            devices: devices_of_record(record)?,
+            images: images.collect(),
+            vms: Some(vms.to_owned()),
+        },
     )
 }
 
@@ -116,8 +128,14 @@ pub(crate) fn add(home: &Home, mut new: DisksOfVm) -> Result<()> {
     new.raw.retain(|new| !kept.disks.iter().any(|old| old.file == new.file && old.stands_for(new)));
     new.devices.retain(|new| !kept.devices.contains(new));
     new.images.retain(|new| !kept.images.contains(new));
-    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() {
+    let vms = new.vms.filter(|vms| !kept.homes.contains(vms));
+    // A full file system forbids no removal of a VM whose start noted its disks.
+    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() && vms.is_none() {
         return Ok(());
+    }
+    kept.homes.extend(vms);
+    if kept.homes.len() > MANY {
+        kept.homes.retain(|vms| vms.exists());
     }
     kept.disks
         .retain(|old| !new.raw.iter().any(|new| new.file.is_unchanged(&old.file) && new.stands_for(old)));
@@ -154,6 +172,11 @@ pub(crate) fn devices_of_record(record: RecordedDisks<'_>) -> Result<Vec<HostDev
         }
     }
     Ok(devices)
+}
+
+/// Folders of the VMs of the homes whose disks are noted here.
+pub(crate) fn noted_homes(home: &Home) -> Result<Vec<PathBuf>> {
+    RawDisks::read(home).map(|kept| kept.homes)
 }
 
 /// The block devices of VMs that are gone.
@@ -309,6 +332,7 @@ impl RawDisks {
                     disks: vec![],
                     devices: vec![],
                     images: vec![],
+                    homes: vec![],
                 });
             }
             other => other.map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?,

@@ -287,7 +287,7 @@ fn kept_disks_whose_files_are_gone_are_dropped_once_there_are_many() {
     let file = HostFile::find(&place.image("disk.img")).unwrap().unwrap();
     let gone = |i| RawDisk::recorded(format!("/nowhere/{i}").into(), file.clone());
     let disks = (0..MANY).map(gone).collect();
-    let many = RawDisks { schema: SCHEMA.into(), disks, devices: vec![], images: vec![] };
+    let many = RawDisks { schema: SCHEMA.into(), disks, devices: vec![], images: vec![], homes: vec![] };
     place.home.make(&place.home.pool()).unwrap();
     many.write(&place.home.raw_disks()).unwrap();
     place.image("disk.img.new");

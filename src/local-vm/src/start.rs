@@ -202,7 +202,7 @@ impl Starter<'_> {
         // A start that ends before leaves the word without an effect.
         self.options.raws.iter().try_for_each(|raw| host_disks::note_raw(home, raw))?;
         if let Some(before) = &before {
-            raw_disks::keep(home, before.disks())?;
+            raw_disks::keep(home, &home.vms(), before.disks())?;
         }
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi, generation, resolved };
@@ -213,8 +213,8 @@ impl Starter<'_> {
         record.devices = host_disks::devices(&record.sync)?;
         host_disks::check_unchanged(&record)?;
         check_start(home, &record)?;
+        note_disks(home, &record)?;
         record.save(home)?;
-        note_for_conversions(home, &record);
         drop((claims, held));
         let client = launch::start_anew(self.launcher, home, name)?;
         host_disks::check_unchanged(&record)?;
@@ -226,18 +226,20 @@ impl Starter<'_> {
     }
 }
 
-/// Notes the raw disks of a VM of another home (`--root`) in the home of the environment: the verbs that read disks look there
-/// alone.
-fn note_for_conversions(home: &Home, record: &Record) {
+/// Notes the disks of a VM before its guest can write to them: in the list of its home, and in that of the environment, where the
+/// verbs that read disks look (another `--root`).
+fn note_disks(home: &Home, record: &Record) -> Result<()> {
+    raw_disks::keep(home, &home.vms(), record.disks())?;
     let variable = |name: &str| std::env::var_os(name);
     match Home::from_env(variable("CORACLE_HOME").map(PathBuf::from), variable) {
-        Ok(own) if own.vms() != home.vms() => {
-            if let Err(e) = raw_disks::keep(&own, record.disks()) {
-                tracing::warn!("the raw disks of {} are not noted for conversions: {e}", record.name);
+        Ok(own) if own.raw_disks() != home.raw_disks() => {
+            if let Err(e) = raw_disks::keep(&own, &home.vms(), record.disks()) {
+                tracing::warn!("the disks of {} are not noted for conversions: {e}", record.name);
             }
         }
         _ => {}
     }
+    Ok(())
 }
 
 /// Refuses a VM that runs, by the lock of which no other process starts it meanwhile.
@@ -271,8 +273,10 @@ pub fn again(vm: &Vm, notify: Notify) -> Result<State> {
     // No disk is removed later on: a removal locks the VM, too.
     drop(kept_disks::hold(&vm, notify)?);
     check_start(&vm.home, &vm.record)?;
-    raw_disks::keep(&vm.home, vm.record.disks())?;
+    // Those of the last start, which earlier versions did not note, and then those of this one.
+    note_disks(&vm.home, &vm.record)?;
     host_disks::refresh(&vm.home, &mut vm.record, judge)?;
+    note_disks(&vm.home, &vm.record)?;
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
     vm.record.save(&vm.home)?;
     let client = launch::start_anew(&vm.record.launcher, &vm.home, vm.name())?;
@@ -303,8 +307,8 @@ fn hooks(files: &[PathBuf]) -> Result<Vec<Hook>> {
 fn tell(vm: &mut Vm, client: &Client, given: &Sync) -> Result<State> {
     let started = wait_for_start(vm, client, given);
     let recorded = host_disks::add_made(&mut vm.record)
-        .and_then(|is_changed| if is_changed { vm.record.save(&vm.home) } else { Ok(()) });
-    note_for_conversions(&vm.home, &vm.record);
+        .and_then(|is_changed| if is_changed { vm.record.save(&vm.home) } else { Ok(()) })
+        .and_then(|()| note_disks(&vm.home, &vm.record));
     let state = started?;
     recorded.map(|()| state)
 }

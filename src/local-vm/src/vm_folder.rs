@@ -15,7 +15,7 @@
 //! | a file that a process uses, or that was a disk of a VM | stays |
 
 use crate::client::Client;
-use crate::disk_files::{DiskFiles, check_removal, files_below, reason_to_keep};
+use crate::disk_files::{DISKS, DiskFiles, check_removal, files_below, reason_to_keep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch;
 use crate::lock::LOCK;
@@ -127,7 +127,7 @@ pub fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
     };
     // A record that cannot be read says nothing about disks.
     if let Ok(Some(vm)) = Vm::find(home, name) {
-        raw_disks::keep(home, vm.record.disks())?;
+        raw_disks::keep(home, &home.vms(), vm.record.disks())?;
     }
     remove(&home.socket(name)?)?;
     // Another home may have a VM of this name, whose launcher listens there.
@@ -163,31 +163,17 @@ pub(crate) fn clear(home: &Home, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Files among the disks of a VM that its launcher has not made: it names them by the volumes. A VM without a record has none, but
-/// it is an error if one may be the disk of another VM whose record cannot be read.
+/// Files among the disks of a VM that its launcher has not made: it names them by the volumes. A VM without a record has none.
 fn foreign_disks(home: &Home, name: &str) -> Result<Vec<PathBuf>> {
-    let disks = launch::root(home, name).join("disks");
+    let Ok(Some(vm)) = Vm::find(home, name) else { return Ok(vec![]) };
+    let disks = launch::root(home, name).join(DISKS);
+    let volumes = vm.record.sync.vmi["spec"]["volumes"].as_array().into_iter().flatten();
+    let names = volumes.filter_map(|volume| volume["name"].as_str());
+    let own: Vec<PathBuf> =
+        names.flat_map(|name| ["qcow2", "partial"].map(|end| disks.join(format!("{name}.{end}")))).collect();
     let mut files = files_below(&disks)?;
-    if files.is_empty() {
-        return Ok(files);
-    }
-    if let Ok(Some(vm)) = Vm::find(home, name) {
-        let volumes = vm.record.sync.vmi["spec"]["volumes"].as_array().into_iter().flatten();
-        let names = volumes.filter_map(|volume| volume["name"].as_str());
-        let own: Vec<PathBuf> = names
-            .flat_map(|name| ["qcow2", "partial"].map(|end| disks.join(format!("{name}.{end}"))))
-            .collect();
-        files.retain(|file| !own.contains(file));
-        return Ok(files);
-    }
-    match Vm::all(home)?.into_iter().find(|(other, vm)| other != name && vm.is_err()) {
-        Some((other, Err(e))) => {
-            let what =
-                format!("{name} is not removed: {} may be the disk of {other}: {e}", files[0].display());
-            Err(Error::failed(what).with_hint("move that file out of this folder to keep it"))
-        }
-        _ => Ok(vec![]),
-    }
+    files.retain(|file| !own.contains(file));
+    Ok(files)
 }
 
 /// Removes a file or folder, but these files and the folders that they are in.

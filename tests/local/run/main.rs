@@ -21,6 +21,7 @@ mod manifests;
 mod moved;
 mod names;
 mod refused;
+mod noted;
 mod screen;
 mod sources;
 mod tested;

@@ -23,14 +23,15 @@
 use super::state;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::LOCK;
-use crate::path::own_entries;
-use crate::place::gone;
+use crate::path::{entries as all_entries, file_at, own_entries};
+use crate::place::{Home, gone};
 use crate::record::now;
 use crate::whole_file::{sync_names, write_whole};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use storage::FileId;
 
 /// Name of the disk in its folder.
 pub(crate) const DISK: &str = "disk.img";
@@ -170,6 +171,22 @@ impl DiskRecord {
         let record = folder.join(RECORD);
         gone(fs::rename(&record, folder.join(REMOVING))).map_err(cannot_remove(&record))
     }
+}
+
+/// True for a disk of the pool, of this home or of another one. It is raw: a guest may have written its first bytes, whichever VMs
+/// are known.
+pub(crate) fn is_pool_disk(home: &Home, path: &Path, here: FileId) -> Result<bool> {
+    let pool = home.pool();
+    let own = if pool.is_dir() { all_entries(&pool)? } else { vec![] };
+    let named = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
+    for folder in own.into_iter().chain(named) {
+        if [RECORD, REMOVING].iter().any(|mark| folder.join(mark).is_file())
+            && matches!(file_at(&folder.join(DISK)), Ok(Some(disk)) if disk == here)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The mark of a removal that was interrupted.

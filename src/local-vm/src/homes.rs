@@ -1,0 +1,73 @@
+//! VMs of all homes that share disks with this one: several homes may have one pool (`XDG_DATA_HOME`), and a VM of another home may
+//! have a file in a folder of this one. Each start notes its home in `raw-disks.json` (`raw_disks`).
+
+use crate::error::{Error, Result};
+use crate::path::file_at;
+use crate::place::Home;
+use crate::raw_disks;
+use crate::record::Vm;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A VM of this home or of another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VmOfHome {
+    pub(crate) name: String,
+    /// Folder of the VMs of another home; unset for this one.
+    pub(crate) vms: Option<PathBuf>,
+}
+
+/// VMs of this home and of the homes noted here, with an error for each record that cannot be read. `None`: the list of the homes
+/// itself.
+pub(crate) fn all_vms(home: &Home) -> Result<Vec<(Option<VmOfHome>, Result<Vm>)>> {
+    let own = |name| Some(VmOfHome { name, vms: None });
+    let mut found: Vec<_> = Vm::all(home)?.into_iter().map(|(name, vm)| (own(name), vm)).collect();
+    let others = match others(home) {
+        Ok(others) => others,
+        Err(e) => {
+            found.push((None, Err(e)));
+            return Ok(found);
+        }
+    };
+    for other in others {
+        let of = |name| Some(VmOfHome { name, vms: Some(other.vms()) });
+        match Vm::all(&other) {
+            Ok(vms) => found.extend(vms.into_iter().map(|(name, vm)| (of(name), vm))),
+            Err(e) => found.push((None, Err(e))),
+        }
+    }
+    Ok(found)
+}
+
+/// This home with the VMs of each other one that is noted here.
+fn others(home: &Home) -> Result<Vec<Home>> {
+    let own = file_at(&home.vms())?;
+    let mut others = vec![];
+    for vms in raw_disks::noted_homes(home)? {
+        // A home that cannot be looked at has its error in the list of its VMs.
+        let is_own = vms == home.vms() || matches!(file_at(&vms), Ok(Some(there)) if own == Some(there));
+        if !is_own {
+            others.push(home.with_vms(&vms));
+        }
+    }
+    Ok(others)
+}
+
+impl VmOfHome {
+    /// A sentence about a record that cannot be read: `file` may be a disk of its VM.
+    pub(crate) fn may_have(vm: Option<&VmOfHome>, file: impl fmt::Display, e: &Error) -> String {
+        match vm {
+            Some(vm) => format!("{file} may be the disk of {vm}: {e}"),
+            None => format!("{file} may be the disk of a VM: {e}"),
+        }
+    }
+}
+
+impl fmt::Display for VmOfHome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.vms {
+            Some(vms) => write!(f, "{} in {}", self.name, vms.display()),
+            None => write!(f, "{}", self.name),
+        }
+    }
+}
