@@ -153,8 +153,13 @@ impl Step {
     /// The operation that a failure of the step is recorded as, on the object of the decision.
     pub fn attempt(&self) -> Option<Attempt> {
         let made = match self {
-            // The deletion ends a guest, and users wait for that.
-            Step::Delete { key, .. } if matches!(key.kind, Kind::VirtualMachineInstance | Kind::Pod) => {
+            // The deletion ends a guest, for which users wait, or removes a PVC that a live migration has made in vain.
+            Step::Delete { key, .. }
+                if matches!(
+                    key.kind,
+                    Kind::VirtualMachineInstance | Kind::Pod | Kind::PersistentVolumeClaim
+                ) =>
+            {
                 return Some(Attempt::Delete(key.kind));
             }
             Step::Patch { key, change, part: None, .. } if is_scale_in(key.kind, change) => {

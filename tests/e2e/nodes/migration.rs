@@ -16,7 +16,7 @@ fn counting(story: &str, lines: &str) -> Option<(Space, Serial)> {
 }
 
 /// The same with a disk on another volume, which these objects provide.
-fn counting_on(story: &str, lines: &str, volume: &str, objects: &str) -> Option<(Space, Serial)> {
+pub(super) fn counting_on(story: &str, lines: &str, volume: &str, objects: &str) -> Option<(Space, Serial)> {
     let cluster = Cluster::there()?;
     if cluster.run(&["get", "node", "node2"]).code != 0 {
         eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
@@ -38,7 +38,7 @@ fn counting_vm(lines: &str, volume: &str) -> String {
 }
 
 /// A PVC that one node can use at a time.
-const CLAIM: &str = "
+pub(super) const CLAIM: &str = "
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: data}
@@ -221,14 +221,14 @@ impl Drop for Policy<'_> {
 
 /// The guest shows further numbers.
 #[track_caller]
-fn counts_on(console: &Serial) {
+pub(super) fn counts_on(console: &Serial) {
     let before = numbers(&console.text()).len();
     until(|| numbers(&console.text()).len() >= before + 10, || format!("no numbers: {}", console.text()));
 }
 
 /// The console of a VM that has migrated, once the source's pod has ended.
 #[track_caller]
-fn console_there(space: &Space) -> Serial {
+pub(super) fn console_there(space: &Space) -> Serial {
     until(|| !space.pod_of("web").contains(' '), || format!("two pods: {}", space.pod_of("web")));
     space.console("web")
 }
@@ -246,7 +246,7 @@ spec: {{vmiName: web}}
 
 /// Waits for the end of a migration.
 #[track_caller]
-fn ends_as(space: &Space, migration: &str, phase: &str) {
+pub(super) fn ends_as(space: &Space, migration: &str, phase: &str) {
     let object = format!("vmim/{migration}");
     let told = || space.get(&object, ".status.phase");
     until(

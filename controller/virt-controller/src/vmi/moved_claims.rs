@@ -14,16 +14,21 @@
 //! virt-controller that is killed between two writes finds what is left to do in the VMI.
 
 use super::outcome::{Change, Outcome};
-use super::{VmiReconcile, vm_of};
+use super::{VmiReconcile, key_of, vm_of};
 use crate::{template, volume_update};
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
 use cluster_model::claim_moves::{MOVED_TO, MOVING_TO, RECOVERY};
-use cluster_model::objects::{Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key};
+use cluster_model::objects::{
+    Attempt, Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key,
+};
 use cluster_model::plan::Step;
 use serde_json::{Value, json};
 
 /// Event of a VMI whose guest runs on other PVCs now.
 const MOVED: &str = "VolumesMoved";
+
+/// Event of a VMI whose new PVC cannot be deleted.
+const NOT_DELETED: &str = "FailedDelete";
 
 /// Volumes of a VMI that migrate, or have migrated, and are not settled.
 pub(super) fn migrated(vmi: &VirtualMachineInstance) -> &[MigratedVolume] {
@@ -109,7 +114,7 @@ pub(super) fn settle(input: &VmiReconcile<'_>, next: &VirtualMachineInstance) ->
             None => outcome.change(Change::NoMigratedVolumes),
         };
     }
-    let mut steps = Vec::new();
+    let (mut steps, mut left) = (Vec::new(), Vec::new());
     for volume in migrated(next) {
         let (Some(source), Some(target)) =
             (claim(input, volume.source()), claim(input, volume.destination()))
@@ -117,13 +122,32 @@ pub(super) fn settle(input: &VmiReconcile<'_>, next: &VirtualMachineInstance) ->
             continue;
         };
         steps.extend(free(input.world, &source, &target.name));
-        let left =
-            input.world.pvcs.get(&target.namespace, &target.name).filter(|claim| claim.moved_by().is_some());
-        steps.extend(left.and_then(delete));
+        let made = input.world.pvcs.get(&target.namespace, &target.name);
+        left.extend(
+            made.filter(|claim| claim.moved_by().is_some()).and_then(|claim| Some((target, delete(claim)?))),
+        );
     }
-    match steps.is_empty() {
-        true => outcome.change(Change::NoMigratedVolumes),
-        false => steps.into_iter().fold(outcome, Outcome::after_write),
+    let failure = input.world.failures.get(&key_of(input.vmi));
+    match failure.filter(|failure| failure.about == Attempt::Delete(Kind::PersistentVolumeClaim)) {
+        // What cannot be deleted must not keep the VMI from ending.
+        Some(failure) if steps.is_empty() => {
+            let outcome = left.into_iter().fold(outcome, |outcome, (Key { namespace, name, .. }, _)| {
+                let message = format!(
+                    "PVC {name}, which a live migration that failed has made, cannot be deleted: {}; delete it when that is mended \
+                     (kubectl delete pvc -n {namespace} {name})",
+                    failure.message
+                );
+                outcome.event(true, NOT_DELETED, message)
+            });
+            outcome.change(Change::NoMigratedVolumes)
+        }
+        _ => {
+            steps.extend(left.into_iter().map(|(_, delete)| delete));
+            match steps.is_empty() {
+                true => outcome.change(Change::NoMigratedVolumes),
+                false => steps.into_iter().fold(outcome, Outcome::after_write),
+            }
+        }
     }
 }
 

@@ -63,3 +63,31 @@ fn both_pvcs_stay_where_a_vmi_is_ended_behind_its_guest() {
     assert_eq!(note(&sim, &old, MOVING_TO), new.name);
     assert!(sim.objects.contains_key(&new) && told(&sim, RECOVERY).len() == 1, "{:?}", sim.told);
 }
+
+/// A policy of the cluster protects PVCs.
+#[test]
+fn a_new_pvc_that_cannot_be_deleted_keeps_no_vmi_from_ending() {
+    use cluster_model::objects::{Attempt, Failure};
+    let (mut sim, vmi, key, old) = on_one_node();
+    let new = bind_and_hand_over(&mut sim, &key, &old);
+    let end_of = json!({"completed": true, "failed": true, "failureReason": "x", "endTimestamp": "2027-01-01T00:00:09Z"});
+    let (about, message) = (Attempt::Delete(Kind::PersistentVolumeClaim), "denied by policy".to_owned());
+    let retry = sim.now + jiff::SignedDuration::from_secs(60);
+    sim.world.failures.insert(vmi.clone(), Failure { about, message, times: 1, retry });
+    sim.change(&vmi, json!({"status": {"migrationState": end_of}}));
+    let mut plan = crate::decide(&sim.world, &vmi, sim.now);
+    plan.steps.retain(|step| step.attempt() != Some(Attempt::Delete(Kind::PersistentVolumeClaim)));
+    sim.apply(plan);
+    sim.settle();
+    assert!(sim.get(&vmi)["status"]["migratedVolumes"].is_null());
+    assert_eq!((note(&sim, &old, MOVING_TO), sim.objects.contains_key(&new)), ("", true));
+    let told = told(&sim, "FailedDelete");
+    assert!(
+        told.len() == 1 && told[0].contains(&new.name) && told[0].contains("denied by policy"),
+        "{told:?}"
+    );
+    rests(&mut sim);
+    sim.delete(&vmi);
+    end(&mut sim, &vmi);
+    assert!(!sim.objects.contains_key(&vmi));
+}
