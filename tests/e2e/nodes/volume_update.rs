@@ -31,10 +31,15 @@ fn a_vm_takes_its_disk_along_to_the_pvc_that_it_names() {
     let Some((space, console)) = counting_on("volumes", "", on_data, &objects) else { return };
     fill(&space);
     let size = |space: &Space| space.get("vmi/web", ".status.volumeStatus[?(@.name=='data')].size");
-    let (uid, from, bytes) = (space.get("vmi/web", ".metadata.uid"), space.get("vmi/web", ".status.nodeName"), size(&space));
+    let (uid, from, bytes) =
+        (space.get("vmi/web", ".metadata.uid"), space.get("vmi/web", ".status.nodeName"), size(&space));
     name(&space, "roomy");
     let migration = migration_for_volumes(&space);
-    space.says("vm/web", ".status.volumeUpdateState.volumeMigrationState.migratedVolumes[0].destinationPVCInfo.claimName", "roomy");
+    space.says(
+        "vm/web",
+        ".status.volumeUpdateState.volumeMigrationState.migratedVolumes[0].destinationPVCInfo.claimName",
+        "roomy",
+    );
     counts_on(&console);
     ends_as(&space, &migration, "Succeeded");
     assert_ne!(space.get("vmi/web", ".status.nodeName"), from);
@@ -42,23 +47,40 @@ fn a_vm_takes_its_disk_along_to_the_pvc_that_it_names() {
     let claim = || space.get("vmi/web", ".spec.volumes[?(@.name=='data')].persistentVolumeClaim.claimName");
     assert_eq!(claim(), "roomy");
     space.says("vm/web", ".status.volumeUpdateState", "");
-    assert_eq!((told(&space, "VolumesChange"), told(&space, "RestartRequired")), (String::new(), String::new()));
+    assert_eq!(
+        (told(&space, "VolumesChange"), told(&space, "RestartRequired")),
+        (String::new(), String::new())
+    );
     assert_eq!(space.get("pvc/data", ".metadata.annotations.coracle\\.io/moved-to"), "roomy");
     let mut console = console_there(&space);
     counts_on(&console);
     console.keys_are(b"\x03");
     console.says("/root #");
-    assert_eq!(console.runs("cat /sys/block/vda/size").trim(), (bytes.parse::<u64>().unwrap() / 512).to_string());
+    assert_eq!(
+        console.runs("cat /sys/block/vda/size").trim(),
+        (bytes.parse::<u64>().unwrap() / 512).to_string()
+    );
     let left = console.runs("dd if=/dev/vda bs=1M 2>/dev/null | tr -d '\\0'");
-    assert!(left.trim().ends_with(" is kept") && left.trim().len() < 30, "what the other VM had is there: {left:?}");
+    assert!(
+        left.trim().ends_with(" is kept") && left.trim().len() < 30,
+        "what the other VM had is there: {left:?}"
+    );
     // Back again, before it has begun.
     name(&space, "nowhere");
     let migration = migration_for_volumes(&space);
     assert_ne!(migration, "");
     name(&space, "roomy");
-    space.says("vmi/web", ".status.conditions[?(@.type=='VolumesChange')].reason", "VolumesChangeCancellation");
+    space.says(
+        "vmi/web",
+        ".status.conditions[?(@.type=='VolumesChange')].reason",
+        "VolumesChangeCancellation",
+    );
     until(
-        || migrations(&space).split_whitespace().all(|one| space.get(&format!("vmim/{one}"), ".status.phase") != "Scheduling"),
+        || {
+            migrations(&space)
+                .split_whitespace()
+                .all(|one| space.get(&format!("vmim/{one}"), ".status.phase") != "Scheduling")
+        },
         || migrations(&space),
     );
     space.says("vm/web", ".status.volumeUpdateState", "");
@@ -75,7 +97,8 @@ fn fill(space: &Space) {
     console.runs("tr '\\0' '\\377' </dev/zero | dd of=/dev/vda bs=1M; sync");
     console.power_off();
     space.run(&["delete", "vm", "before", "--timeout=100s"]);
-    until(|| space.pod_of("before").is_empty(), || space.pod_of("before"));
+    let left = || space.run(&["get", "pods", "-l", "vm.kubevirt.io/name=before", "-o", "name"]);
+    until(|| left().is_empty(), left);
 }
 
 /// The VM names another PVC.
@@ -85,7 +108,8 @@ fn name(space: &Space, claim: &str) {
     for volume in volumes.as_array_mut().unwrap().iter_mut().filter(|volume| volume["name"] == "data") {
         *volume = serde_json::json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}});
     }
-    let spec = serde_json::json!({"updateVolumesStrategy": "Migration", "template": {"spec": {"volumes": volumes}}});
+    let spec =
+        serde_json::json!({"updateVolumesStrategy": "Migration", "template": {"spec": {"volumes": volumes}}});
     let patch = serde_json::json!({"spec": spec}).to_string();
     space.run(&["patch", "vm", "web", "--type=merge", "-p", &patch]);
 }
