@@ -112,6 +112,32 @@ fn a_vm_takes_the_disk_of_its_pvc_along() {
     console.power_off();
 }
 
+/// The same with a block device in place of a file system.
+#[test]
+fn a_vm_takes_the_device_of_its_pvc_along() {
+    let claim = CLAIM.replace("spec:\n", "spec:\n  volumeMode: Block\n");
+    let volume = "persistentVolumeClaim: {claimName: data}";
+    let Some((space, mut console)) = counting_on("device", "", volume, &claim) else { return };
+    for hop in ["first", "second"] {
+        let from = space.get("vmi/web", ".status.nodeName");
+        space.apply(&migration(hop));
+        ends_as(&space, hop, "Succeeded");
+        assert_ne!(space.get("vmi/web", ".status.nodeName"), from);
+        console = console_there(&space);
+        counts_on(&console);
+    }
+    let new = space.get("vmi/web", ".spec.volumes[?(@.name=='data')].persistentVolumeClaim.claimName");
+    assert!(new.starts_with("data-moved-"), "{new}");
+    assert_eq!(space.get(&format!("pvc/{new}"), ".spec.volumeMode"), "Block");
+    console.keys_are(b"\x03");
+    console.says("/root #");
+    let shown = numbers(&console.text()).into_iter().max().unwrap();
+    let kept = console.runs("dd if=/dev/vda bs=512 count=1 2>/dev/null | head -n 1");
+    let kept: u64 = kept.trim().strip_suffix(" is kept").unwrap_or(&kept).parse().unwrap();
+    assert!(kept == shown || kept == shown + 1, "the disk has {kept}, the console {shown}");
+    console.power_off();
+}
+
 #[test]
 fn a_vm_migrates_to_and_fro_and_its_guest_counts_on() {
     let Some((space, mut console)) = counting("hops", "") else { return };

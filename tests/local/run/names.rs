@@ -76,3 +76,47 @@ fn a_test_of_a_url_has_a_disk_of_its_own_which_goes_with_it() {
     laptop.run(&["rm", "disk"]).ok();
     laptop.is_empty();
 }
+
+/// The record of the stopped VM was replaced, and its next start was that of the other disk.
+#[test]
+fn a_vm_stays_where_a_new_one_of_its_name_cannot_start() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    for disk in ["own.img", "used.img"] {
+        tests::disk::raw_disk(&laptop.place.path(disk), 1 << 20, 7);
+    }
+    run(&laptop, &["own.img", "--name", "vm"]);
+    laptop.run(&["kill", "vm"]).ok();
+    run(&laptop, &["used.img"]);
+    let again = |args: &[&str]| laptop.run(&[&["run", "-d", "--name", "vm"], args, &FLAGS].concat());
+    again(&["used.img"]).refused(1, "used.img");
+    let document = "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: vm, namespace: other}, \
+                    spec: {domain: {memory: {guest: 64Mi}, devices: {}}}}";
+    std::fs::write(laptop.place.path("vm.yaml"), document).unwrap();
+    laptop
+        .run(&["run", "-d", "-q", "vm.yaml", "--accel", "emulation"])
+        .refused(3, "vm is a VM of the namespace default, and the new one is of the namespace other");
+    laptop.run(&["start", "vm"]).ok();
+    let record = std::fs::read_to_string(laptop.place.path("h/state/vms/vm/vm.json")).unwrap();
+    assert!(record.contains("own.img") && !record.contains("used.img"), "{record}");
+    let open = laptop.place.shell("ls -l /proc/[0-9]*/fd/* 2>/dev/null | grep -c '/own.img$' || true");
+    assert_ne!(String::from_utf8(open).unwrap().trim(), "0");
+    laptop.run(&["rm", "-f", "vm", "used"]).ok();
+    laptop.is_empty();
+}
+
+/// Its launcher, which had nothing to do any more, kept the new VM in the folder that was moved.
+#[test]
+fn a_name_is_free_once_its_folder_was_moved_away() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    laptop.start("vm", &[]);
+    laptop.run(&["kill", "vm"]).ok();
+    let vms = laptop.place.path("h/state/vms");
+    std::fs::rename(vms.join("vm"), vms.join("moved")).unwrap();
+    for verb in ["start", "kill", "rm"] {
+        laptop.run(&[verb, "moved"]).refused(3, "is the record of the VM \"vm\", and not of moved");
+    }
+    laptop.start("vm", &[]);
+    assert_eq!(laptop.status("vm")["state"], "Running");
+    laptop.run(&["rm", "-f", "vm", "moved"]).ok();
+    laptop.is_empty();
+}

@@ -35,3 +35,31 @@ fn a_disk_is_raw_though_the_record_of_its_vm_is_damaged_or_in_another_home() {
     laptop.run(&["rm", "-f", "damaged"]).ok();
     laptop.is_empty();
 }
+
+/// The first write of QEMU gave the disk another time of birth, and a conversion believed the header.
+#[test]
+fn a_disk_in_a_lower_layer_of_overlayfs_stays_known() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let place = &laptop.place;
+    let mount = "mkdir -p lower ov up && mount -t tmpfs none up 2>/dev/null && mkdir up/upper up/work && \
+                 mount -t overlay -o lowerdir=lower,upperdir=up/upper,workdir=up/work none ov 2>/dev/null \
+                 && echo mounted || true";
+    std::fs::create_dir(place.path("lower")).unwrap();
+    tests::disk::raw_disk(&place.path("lower/disk.img"), 8 << 20, 7);
+    let has_overlay = String::from_utf8(place.shell(mount)).unwrap().contains("mounted");
+    if has_overlay {
+        laptop.start("m", &["--disk", "ov/disk.img"]);
+        laptop.run(&["kill", "m"]).ok();
+        write_header(&laptop, "ov/disk.img");
+        let ran = laptop.run(&["convert", "-q", "ov/disk.img", "out.raw"]);
+        let (whole, out) = (place.bytes("ov/disk.img"), std::fs::read(place.path("out.raw")));
+        laptop.run(&["rm", "-f", "m"]).ok();
+        place.shell("umount ov; umount up");
+        ran.ok();
+        assert!(out.unwrap() == whole, "it was converted by the header");
+    } else {
+        eprintln!("skipped: overlayfs cannot be mounted here");
+        place.shell("umount ov up 2>/dev/null || true");
+    }
+    laptop.is_empty();
+}

@@ -216,7 +216,8 @@ impl Parts<'_> {
             let copied = self.size_at_source(volume, claim)?;
             let same = || self.known_size(volume).filter(|_| self.receives);
             if let Some(wanted) = copied.or_else(same) {
-                let mut device = held.open_block_device()?;
+                // The container's own node is beyond the mounts of this process.
+                let mut device = self.place.block_device(&held)?.open_block_device()?;
                 let cannot = |e| Error::io(format!("cannot read the size of the claim {claim}"), e);
                 let size = device.seek(SeekFrom::End(0)).map_err(cannot)?;
                 // QEMU copies into a device of the same size only.
