@@ -17,7 +17,7 @@ use super::path::file_at;
 use super::place::{Home, gone};
 use super::whole_file::sync_names;
 use crate::error::{Error, ErrorKind, Result};
-use api::launcher::State;
+use api::launcher::{Life, State};
 use launcher_client::process;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -106,7 +106,10 @@ pub(crate) fn start_anew(program: &Path, home: &Home, name: &str) -> Result<Clie
 fn start_for(purpose: Purpose, program: &Path, home: &Home, name: &str) -> Result<Client> {
     let client = client(home, name)?;
     if client.is_there() {
-        return Ok(client);
+        if is_of_folder(home, name)? {
+            return Ok(client);
+        }
+        end_of_moved_folder(&client, name)?;
     }
     let socket = client.socket();
     home.make_runtime()?;
@@ -137,6 +140,47 @@ fn start_for(purpose: Purpose, program: &Path, home: &Home, name: &str) -> Resul
     std::mem::forget(child.stdin.take());
     wait(child, &client, &log)?;
     Ok(client)
+}
+
+/// True if the launcher that listens is that of the VM's folder: it has locked the log there.
+fn is_of_folder(home: &Home, name: &str) -> Result<bool> {
+    let log = log(home, name);
+    match File::open(&log) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io(format!("cannot read {}", log.display()), e)),
+        Ok(words) => lock(&words, &log, Duration::ZERO).map(|is_free| !is_free),
+    }
+}
+
+/// Ends the launcher of a folder that was moved away while it ran. It would keep the files of the new VM in that folder. The VM that it
+/// runs is not ended.
+fn end_of_moved_folder(client: &Client, name: &str) -> Result<()> {
+    use rustix::process::{Pid, Signal, kill_process};
+    let (info, state) = (client.info()?, client.state()?);
+    if !state.life.is_final() && state.life != Life::Empty {
+        let what = format!(
+            "{name} is not started: the launcher of that name (process {}) runs a VM whose folder was moved away",
+            info.pid
+        );
+        let hint = "give that folder its name again, and end the VM; or choose another --name";
+        return Err(Error::failed(what).with_hint(hint));
+    }
+    let pid = i32::try_from(info.pid).ok().and_then(Pid::from_raw);
+    // An error means that the process has ended already.
+    let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+    let since = Instant::now();
+    while client.is_there() {
+        if since.elapsed() > END {
+            let what = format!(
+                "the launcher of {name} (process {}) did not end within {} s",
+                info.pid,
+                END.as_secs()
+            );
+            return Err(Error::failed(what));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// Removes the request of an earlier launcher unless its VM runs or has ended: a new launcher would start that one by itself.
@@ -338,7 +382,6 @@ fn is_full(log: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::launcher::Life;
     use io::{Read as _, Write as _};
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
