@@ -165,7 +165,7 @@ fn request(args: &Args) -> Result<Request> {
     let target = target(args, &options)?;
     let format = match args.format {
         Some(format) => format,
-        None if args.target.ends_with(".qcow2") => TargetFormat::Qcow2,
+        None if args.target.to_ascii_lowercase().ends_with(".qcow2") => TargetFormat::Qcow2,
         None => TargetFormat::Raw,
     };
     if let (None, Some(e)) = (args.format, other_format(&args.target)) {

@@ -3,6 +3,7 @@
 use super::start_args::StartArgs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
+use cdi::filter::refuse_raw;
 use cdi::source::name_digest;
 use container_disk::Name;
 use container_disk::meaning::{Meaning, Role, Surroundings, expand, home, not_a_volume};
@@ -308,6 +309,11 @@ fn further(text: &str, around: &dyn Surroundings) -> Result<Drive> {
         && let Ok(size) = cdi::size::parse(size)
         && size > 0
     {
+        if refuse_raw(file, &[], 0, None).is_some() {
+            let what =
+                format!("--disk {text}: the disk that is made is raw, and its name promises another format");
+            return Err(Error::new(ErrorKind::Usage, what).with_hint("give it a name like disk.img"));
+        }
         return Ok(Drive::File(absolute(Path::new(file))?, Some(size)));
     }
     let what =
@@ -349,6 +355,7 @@ fn existing(path: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use container_disk::open::Places;
 
     fn home(folder: &Path) -> Home {
         Home::from_env(Some(folder.join("h")), |_| None).unwrap()
@@ -393,6 +400,21 @@ mod tests {
         }
         host_disks::note_raw(&home, &path).unwrap();
         assert_eq!(drive_of(path.clone(), &home).unwrap(), Drive::File(path, None));
+    }
+
+    /// Every verb refused it afterwards, as one that its name says nothing true of.
+    #[test]
+    fn no_raw_disk_is_made_under_the_name_of_another_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let around = Places::new(None);
+        for (name, is_refused) in [("new.qcow2", true), ("new.QCOW2", true), ("new.img", false)] {
+            let made = further(&format!("{}:16M", folder.path().join(name).display()), &around);
+            assert_eq!(
+                made.is_err_and(|e| e.to_string().contains("is raw, and its name")),
+                is_refused,
+                "{name}"
+            );
+        }
     }
 
     #[test]
