@@ -30,7 +30,10 @@ pub(crate) fn format_of(source: &SourceSpec) -> local_vm::Result<Option<Format>>
 }
 
 fn format_in(home: &Home, path: &Path) -> local_vm::Result<Option<Format>> {
-    Ok(host_disks::is_written_raw(home, path)?.then_some(Format::Raw))
+    if host_disks::is_written_raw(home, path)? {
+        return Ok(Some(Format::Raw));
+    }
+    host_disks::check_replaced(home, path).map(|()| None)
 }
 
 #[cfg(test)]
@@ -75,6 +78,22 @@ mod tests {
         let (pipe, _writer) = std::io::pipe().unwrap();
         let by_number = format!("/proc/self/fd/{}", pipe.as_raw_fd());
         assert_eq!(format_in(&home, Path::new(&by_number)).unwrap(), None);
+    }
+
+    /// A file system in user space numbers its files anew with each mount.
+    #[test]
+    fn a_file_in_the_place_of_a_raw_disk_is_told_by_its_user() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(place.path().join("home"))).unwrap();
+        let disk = place.path().join("disk.img");
+        std::fs::write(&disk, "of a guest").unwrap();
+        host_disks::note_raw(&home, &disk).unwrap();
+        std::fs::rename(&disk, place.path().join("away.img")).unwrap();
+        std::fs::write(&disk, "plain").unwrap();
+        assert_eq!(format_in(&home, &disk).unwrap(), None);
+        std::fs::write(&disk, [&b"QFI\xfb\0\0\0\x03"[..], &[0; 504]].concat()).unwrap();
+        let e = format_in(&home, &disk).unwrap_err().to_string();
+        assert!(e.contains("lies where a VM had another file as a raw disk, and begins like qcow2"), "{e}");
     }
 
     /// A copy of a disk was cut to what its guest had written in front.

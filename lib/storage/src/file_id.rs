@@ -84,6 +84,9 @@ impl Location {
 /// The identity of a file on disk, to be kept in a record: inode number, and time of birth where the file system has
 /// one. A write changes neither. The number of the device is not part of it: some file systems get another one
 /// with each mount.
+///
+/// Overlayfs gives a file another time of birth when it is first opened for writing, and keeps its number. A file system in user
+/// space may number its files anew with each mount, and has no times of birth then ([`LastingFileId::may_have_moved`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastingFileId {
     ino: u64,
@@ -110,6 +113,11 @@ impl LastingFileId {
     /// True if both are the same file beyond doubt: both have a time of birth, and it is the same.
     pub fn is_surely(&self, other: &LastingFileId) -> bool {
         self.born.is_some() && self == other
+    }
+
+    /// True if two identities that differ may be of one file, at one path at two times.
+    pub fn may_have_moved(&self, other: &LastingFileId) -> bool {
+        self.ino == other.ino || self.born.is_none() || other.born.is_none()
     }
 
     /// True if both may be the same file. A time of birth that one of them lacks is not compared.
@@ -160,6 +168,11 @@ mod tests {
         assert!(!id(1, None).may_be(&id(2, None)));
         assert!(!id(1, Some((2, 3))).may_be(&id(1, Some((2, 4)))), "a number that is used again");
         assert!(id(1, Some((2, 3))).is_surely(&id(1, Some((2, 3)))));
+        assert!(
+            id(1, None).may_have_moved(&id(2, None))
+                && id(1, Some((2, 3))).may_have_moved(&id(1, Some((9, 3))))
+        );
+        assert!(!id(1, Some((2, 3))).may_have_moved(&id(2, Some((9, 3)))));
         assert!(!id(1, None).is_surely(&id(1, None)) && !id(1, None).is_surely(&id(1, Some((2, 3)))));
     }
 

@@ -142,7 +142,7 @@ fn a_disk_of_another_homes_vm_in_the_folder_of_a_vm_stays() {
     let other =
         Place { home: place.home.with_vms(&place.home.vms().join("../../other/vms")), ..Place::new() };
     let of_other = other.vm("b", &overlay);
-    raw_disks::keep(&other.home, &other.home.vms(), of_other.disks()).unwrap();
+    raw_disks::keep(&other.home, Some(&other.home.vms()), of_other.disks()).unwrap();
     for refused in [check_start(&place.home, &record), place.forget("a")] {
         let e = refused.unwrap_err().to_string();
         assert!(e.contains("root.qcow2") && e.contains("a disk of the VM b in "), "{e}");
@@ -153,13 +153,45 @@ fn a_disk_of_another_homes_vm_in_the_folder_of_a_vm_stays() {
     place.forget("a").unwrap();
 }
 
+/// An unfinished file with the number of a disk that is gone passed for that disk for ever.
+#[test]
+fn a_removed_disk_without_a_time_of_birth_is_kept_at_its_path_alone() {
+    let place = Place::new();
+    let path = place.in_pool("x.img.partial");
+    let number = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap());
+    let user = |disk: &Path| {
+        let disk = json!({"path": disk, "file": {"id": {"ino": number}, "size": 10}, "is_writable": true});
+        let list = json!({"schema": "coracle.raw-disks/v1", "disks": [disk]});
+        fs::write(place.home.raw_disks(), list.to_string()).unwrap();
+        DiskFiles::read_all(&place.home).unwrap().user_at(&path).unwrap()
+    };
+    assert_eq!(user(Path::new("/none/x.img")), None);
+    assert_eq!(user(&path), Some(DiskUser::Gone));
+}
+
+/// It was kept as a file that is not ours, and the name was taken by it for ever.
+#[test]
+fn a_disk_that_an_earlier_run_of_a_vm_made_is_removed_with_it() {
+    let place = Place::new();
+    let earlier = write(&place.home.vm("a").join("root/disks/disk1.qcow2"));
+    let mut record = place.vm("a", Path::new("/none"));
+    record.sync.vmi["spec"]["volumes"][0]["name"] = json!("disk1");
+    let before = record.all_volumes();
+    record = place.vm("a", Path::new("/none"));
+    record.earlier_volumes = before;
+    record.save(&place.home).unwrap();
+    assert_eq!(record.all_volumes().into_iter().collect::<Vec<_>>(), ["disk1", "root"]);
+    place.forget("a").unwrap();
+    assert!(!earlier.exists() && !place.home.vm("a").exists());
+}
+
 /// A full file system refused the removal that would have made room.
 #[test]
 fn a_removal_writes_no_list_where_the_start_has_noted_the_disks() {
     let place = Place::new();
     let disk = write(&place.home.vms().join("../disk.img"));
     let record = place.vm("a", &disk);
-    raw_disks::keep(&place.home, &place.home.vms(), record.disks()).unwrap();
+    raw_disks::keep(&place.home, Some(&place.home.vms()), record.disks()).unwrap();
     fs::create_dir(beside(&place.home.raw_disks(), ".partial")).unwrap();
     place.forget("a").unwrap();
     let e = crate::host_disks::note_raw(&place.home, &place.in_pool("x.img")).unwrap_err().to_string();

@@ -157,6 +157,19 @@ mod tests {
         Record::new("vm", "os:1", false, sync, Path::new("/launcher")).save(home).unwrap();
     }
 
+    /// Two settings of XDG_STATE_HOME have one folder of these disks.
+    #[test]
+    fn the_disk_of_a_vm_of_another_home_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path(), &["a", "b"]);
+        let other = home.with_vms(&place.path().join("other/vms"));
+        record(&other, disk(&home, "a"));
+        let noted = crate::record::Vm::open(&other, "vm").unwrap().record;
+        crate::raw_disks::keep(&other, Some(&other.vms()), noted.disks()).unwrap();
+        prune(&home, &place.path().join("store")).unwrap();
+        assert!(disk(&home, "a").exists() && !disk(&home, "b").exists());
+    }
+
     #[test]
     fn the_disk_of_a_vm_stays_whatever_path_names_it() {
         let place = tempfile::tempdir().unwrap();

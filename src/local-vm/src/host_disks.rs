@@ -7,6 +7,8 @@
 //!  a raw disk of another size                           raw, unless it begins as a qcow2 image: that is refused
 //!  a VM without a record of its file had it at its      raw, unless it begins as a qcow2 image: that is refused
 //!  path as a raw disk
+//!  another file at the path of a raw disk, which may    refused if it begins as a qcow2 image
+//!  be that disk for all that its file system says
 //!  a qcow2 image                                        by its first bytes, which a guest of a qcow2 cannot write
 //!  nothing, at the path of a raw disk of this VM        raw, unless it begins as a qcow2 image: that is refused
 //!  nothing                                              by its first bytes
@@ -44,6 +46,7 @@ use crate::place::Home;
 use crate::raw_disks::{self, DisksOfVm, RawDisk, Relation};
 use crate::record::Record;
 use crate::resolve::disk_record::is_pool_disk;
+use crate::resolve::image::format_of;
 use api::launcher::{Format, Source, Sync};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,6 +61,8 @@ enum PastUse {
     Unrecorded,
     /// A raw disk. `is_writable` if a guest could write to it.
     Raw { is_writable: bool },
+    /// A VM had a raw disk at this path that its guest could write to, and the file there is another one.
+    Replaced,
 }
 
 /// The hostDisks of a record, whose files were `files` before their formats were told.
@@ -144,6 +149,20 @@ pub fn with_new_files(record: &Record) -> Sync {
     sync
 }
 
+/// Settles the identities of the files that a guest may write to, before they are recorded.
+pub fn settle(vmi: &serde_json::Value, volumes: &BTreeMap<String, Source>) {
+    let on_host = paths(vmi);
+    let files = volumes.iter().filter_map(|(volume, source)| match source {
+        Source::File { path, .. } => Some((volume.as_str(), path.clone())),
+        _ => None,
+    });
+    for (volume, path) in on_host.chain(files) {
+        if !raw_disks::is_only_read(vmi, volume) {
+            HostFile::settle(&path);
+        }
+    }
+}
+
 /// Adds the files that the launcher has made since: they are raw. True if there are any.
 pub fn add_made(record: &mut Record) -> Result<bool> {
     let made = files(&record.sync.vmi)?.into_iter().filter_map(|(volume, (_, file))| {
@@ -196,7 +215,8 @@ pub fn format_of_host_disk(
     judge: impl FnOnce(&Path) -> Result<Format>,
 ) -> Result<Format> {
     let mut unreadable = None;
-    if past_use(home, path, &mut unreadable)? != PastUse::None || is_in_device_of_vm(home, path)? {
+    let past = past_use(home, path, &mut unreadable)?;
+    if !matches!(past, PastUse::None | PastUse::Replaced) || is_in_device_of_vm(home, path)? {
         return Ok(Format::Raw);
     }
     match (judge(path)?, unreadable) {
@@ -225,6 +245,19 @@ pub fn is_written_raw(home: &Home, path: &Path) -> Result<bool> {
         None => false,
     };
     Ok(is_of_guest || is_device_of_guest(home, &device)?)
+}
+
+/// Refuses a file that has taken the place of a raw disk and begins as another format: whether it is that disk, whose guest may
+/// have written the beginning, its identity does not say on each file system. For verbs to which the user can name the format.
+pub fn check_replaced(home: &Home, path: &Path) -> Result<()> {
+    let is_replaced = past_use(home, path, &mut None)? == PastUse::Replaced;
+    match format_of(path) {
+        Ok(format) if is_replaced && format != disk_format::Format::Raw => Err(Error::refused(format!(
+            "{} lies where a VM had another file as a raw disk, and begins like {format}: a guest can write such a beginning, too",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// True if a VM has had this block device, one in it or the one that it lies in, by the records of all VMs, also of those that are
@@ -259,7 +292,7 @@ fn past_use(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<
     if is_pool_disk(home, path, here)? {
         return Ok(PastUse::Raw { is_writable: true });
     }
-    let (mut unchanged, mut others) = (false, vec![]);
+    let (mut unchanged, mut others, mut replaced) = (false, vec![], vec![]);
     // The kept ones are read last: a record that is removed meanwhile has its disks there.
     for disks in records.chain(std::iter::once_with(|| raw_disks::kept(home))) {
         match disks {
@@ -267,6 +300,7 @@ fn past_use(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<
             Ok(disks) => {
                 for disk in disks {
                     match disk.relation(&now, here) {
+                        Relation::Other if disk.is_replaced_by(here) => replaced.push(disk),
                         Relation::Other => {}
                         _ if !disk.is_recorded() || !disk.file.is_unchanged(&now) => others.push(disk),
                         _ if disk.is_writable() => return Ok(PastUse::Raw { is_writable: true }),
@@ -280,7 +314,11 @@ fn past_use(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<
         return Ok(PastUse::Raw { is_writable: false });
     }
     if others.is_empty() {
-        return Ok(PastUse::None);
+        return match replaced.iter().find(|disk| disk.file.may_have_moved(&now)) {
+            Some(_) if begins_as_qcow2(path)? => Err(raw_disks::moved_refusal(path)),
+            _ if replaced.is_empty() => Ok(PastUse::None),
+            _ => Ok(PastUse::Replaced),
+        };
     }
     if begins_as_qcow2(path)? {
         let same = others.iter().filter(|disk| disk.relation(&now, here) == Relation::Same);

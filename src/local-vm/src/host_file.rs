@@ -61,6 +61,16 @@ impl HostFile {
         }
     }
 
+    /// Opens the file for writing once, as QEMU will: overlayfs copies a file of a lower layer then, and the copy has another time of
+    /// birth. A file that cannot be written to is left to the launcher, which says so.
+    pub(crate) fn settle(path: &Path) {
+        if std::fs::metadata(path).is_ok_and(|facts| facts.is_file())
+            && let Err(e) = File::options().read(true).write(true).open(path)
+        {
+            tracing::debug!("{} cannot be written to: {e}", path.display());
+        }
+    }
+
     /// The file below a loop device.
     pub(crate) fn of_backing(backing: &BackingFile) -> HostFile {
         HostFile { id: backing.id.clone(), size: backing.size }
@@ -80,6 +90,12 @@ impl HostFile {
     /// True if this may be the same file, whatever its size is now.
     pub(crate) fn is_same(&self, now: &HostFile) -> bool {
         self.id.may_be(&now.id)
+    }
+
+    /// True if the file `now`, which is another one by its identity, may still be this one: a file system without lasting inode
+    /// numbers has no times of birth, and a copy in a layer above keeps the number.
+    pub(crate) fn may_have_moved(&self, now: &HostFile) -> bool {
+        self.id.may_have_moved(&now.id)
     }
 
     /// True if this is the same file beyond doubt, whatever its size is now.

@@ -8,12 +8,12 @@ use crate::host_file::paths;
 use crate::lock::{LOCK, Lock};
 use crate::path::{entries as folder_entries, file_at};
 use crate::place::{Home, check_name};
-use crate::record::Vm;
-use crate::resolve::disk_record::{DISK, DiskRecord, entries, exists};
+use crate::record::{Record, Vm};
+use crate::resolve::disk_record::{DISK, DiskRecord, PoolDisk, entries, exists};
 use crate::vm_folder::remove_left;
 use api::launcher::Source;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -216,7 +216,7 @@ fn lock_user(home: &Home, vm: &str) -> Result<Lock> {
 /// Locks the disks of the pool that a VM starts again with. Each must be complete.
 pub(crate) fn hold(vm: &Vm, notify: Notify) -> Result<Vec<Lock>> {
     let mut held = vec![];
-    for name in of_vm(vm)? {
+    for name in of_vm(&vm.home, &vm.record)? {
         match Lock::wait_for_disk(&vm.home.pool().join(&name).join(LOCK), &name, notify) {
             Ok(lock) => held.push(lock),
             // The disk was removed.
@@ -229,15 +229,37 @@ pub(crate) fn hold(vm: &Vm, notify: Notify) -> Result<Vec<Lock>> {
     Ok(held)
 }
 
-/// Checks that the disks of the pool that a VM has are complete, so that it can start again with them.
+/// Checks that the disks of the pool that a VM has are complete and those of its last start, so that it can start again with them.
 pub(crate) fn check(vm: &Vm) -> Result<()> {
-    of_vm(vm)?.iter().try_for_each(|name| check_complete(vm, name))
+    of_vm(&vm.home, &vm.record)?.iter().try_for_each(|name| check_complete(vm, name))
+}
+
+/// The disks of the pool that the VM of a record has, by their names, as they are now.
+pub(crate) fn pool_disks(home: &Home, record: &Record) -> Result<BTreeMap<String, PoolDisk>> {
+    let mut disks = BTreeMap::new();
+    for name in of_vm(home, record)? {
+        if let Some(found) = DiskRecord::find(&home.pool().join(&name))? {
+            disks.insert(name, found.identity());
+        }
+    }
+    Ok(disks)
 }
 
 fn check_complete(vm: &Vm, name: &str) -> Result<()> {
     let folder = vm.home.pool().join(name);
-    if DiskRecord::find(&folder)?.is_some() {
-        return Ok(());
+    if let Some(now) = DiskRecord::find(&folder)? {
+        let known = vm.record.pool_disks.get(name);
+        return match known.and_then(|known| known.difference(&now.identity())) {
+            None => Ok(()),
+            Some(difference) => {
+                let vm = vm.name();
+                let what = format!("{vm} is not started: its disk {name} {difference} at the last start");
+                Err(Error::refused(what).with_hint(format!(
+                    "'coracle run' with what the VM was made from says whether it can have that disk; 'coracle rm {vm}' removes \
+                     the VM"
+                )))
+            }
+        };
     }
     let vm = vm.name();
     Err(match folder.join(DISK).exists() {
@@ -256,10 +278,10 @@ fn check_complete(vm: &Vm, name: &str) -> Result<()> {
 }
 
 /// Names of the disks of the pool that a VM has by a PVC, sorted. A hostDisk with the path of one is a file of the user.
-fn of_vm(vm: &Vm) -> Result<BTreeSet<String>> {
-    let sync = &vm.record.sync;
+fn of_vm(home: &Home, record: &Record) -> Result<BTreeSet<String>> {
+    let sync = &record.sync;
     let host_disks: BTreeSet<&str> = paths(&sync.vmi).map(|(volume, _)| volume).collect();
-    let pool = vm.home.pool();
+    let pool = home.pool();
     let is_pool = |folder: &Path| -> Result<bool> {
         Ok(folder == pool
             || file_at(folder)?.is_some_and(|id| matches!(file_at(&pool), Ok(Some(own)) if own == id)))

@@ -1,7 +1,6 @@
 //! Disks of the pool with their VMs: listed, removed, and used by a start.
 
 use super::*;
-use crate::record::Record;
 use crate::resolve::image::Images;
 use crate::resolve::pool::HeldDisks;
 use crate::start::{again, check_again};
@@ -141,7 +140,7 @@ fn a_vm_is_not_started_with_an_unfinished_import() {
     assert!(e.contains("the import of its disk web has not ended; 'coracle run'"), "{e}");
     // The disk as a file of the user, which the error of a lost record names as the way out.
     let vmi = serde_json::json!({"spec": {"volumes": [{"name": "root", "hostDisk": {"path": path}}]}});
-    assert!(of_vm(&stopped(&home, path, vmi)).unwrap().is_empty());
+    assert!(of_vm(&home, &stopped(&home, path, vmi).record).unwrap().is_empty());
 }
 
 #[test]
@@ -151,7 +150,7 @@ fn the_disks_of_a_vm_are_those_of_the_pool_by_any_path() {
     let path = disk(&home, "web");
     std::os::unix::fs::symlink(home.pool(), place.path().join("link")).unwrap();
     fs::create_dir_all(place.path().join("other/web")).unwrap();
-    let of = |path| of_vm(&stopped(&home, path, serde_json::Value::Null)).unwrap();
+    let of = |path| of_vm(&home, &stopped(&home, path, serde_json::Value::Null).record).unwrap();
     assert_eq!(of(path), BTreeSet::from(["web".to_owned()]));
     assert_eq!(of(place.path().join("link/web/disk.img")), BTreeSet::from(["web".to_owned()]));
     assert!(of(place.path().join("other/web/disk.img")).is_empty());
@@ -272,7 +271,7 @@ fn of_other_home(home: &Home, folder: &Path, disk: &Path, is_by_path: bool) -> H
         false => serde_json::Value::Null,
     };
     let vm = stopped(&other, disk.to_owned(), vmi);
-    crate::raw_disks::keep(&other, &other.vms(), vm.record.disks()).unwrap();
+    crate::raw_disks::keep(&other, Some(&other.vms()), vm.record.disks()).unwrap();
     other
 }
 
@@ -292,4 +291,37 @@ fn the_disk_of_a_vm_of_a_home_that_has_not_made_it_is_removed_with_force_alone()
         assert!(e.contains("other/vms/vm/vm.json is not what coracle wrote") && path.exists(), "{e}");
         settled(|| remove(&home, "web", true)).unwrap();
     }
+}
+
+/// It booted the disk of another namespace, which `run` refuses.
+#[test]
+fn a_vm_is_not_started_with_another_disk_of_the_name() {
+    let place = tempfile::tempdir().unwrap();
+    let home = home(place.path());
+    let path = disk(&home, "web");
+    let record = path.with_file_name("disk.json");
+    let told = |from: &str, more: &str| {
+        let text =
+            format!(r#"{{"schema":"coracle.disk/v1","from":"{from}","size":8192,"created":"now"{more}}}"#);
+        fs::write(&record, text).unwrap();
+    };
+    told("https://h/d.img", r#","namespace":"one","address":"a""#);
+    let mut vm = stopped(&home, path, serde_json::Value::Null);
+    vm.record.pool_disks = pool_disks(&home, &vm.record).unwrap();
+    vm.record.save(&home).unwrap();
+    check_again(&vm).unwrap();
+    for (from, more, says) in [
+        ("https://h/d.img", r#","namespace":"two","address":"a""#, "is one of the namespace two, and was"),
+        ("https://h/e.img", r#","namespace":"one","address":"b""#, "is made from https://h/e.img, and was"),
+        ("https://h/d.img", r#","namespace":"one","address":"b""#, "with another query or user"),
+    ] {
+        told(from, more);
+        for refused in [settled(|| again(&vm, |_| {})).map(drop), check_again(&vm)] {
+            let e = refused.unwrap_err().to_string();
+            assert!(e.contains("its disk web is ") && e.contains(says), "{e}");
+        }
+    }
+    // A record of an earlier version says nothing.
+    vm.record.pool_disks.clear();
+    check_again(&vm).unwrap();
 }

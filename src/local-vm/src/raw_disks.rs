@@ -97,9 +97,9 @@ pub(crate) enum Relation {
     Same,
 }
 
-/// Notes the disks of a record, and the folder `vms` in which its VM is: before its guest can write to them, and before the record is
-/// removed or replaced.
-pub(crate) fn keep(home: &Home, vms: &Path, record: RecordedDisks<'_>) -> Result<()> {
+/// Notes the disks of a record before it is removed or replaced, and at a start, with the folder `vms` in which the VM is, before its
+/// guest can write to them.
+pub(crate) fn keep(home: &Home, vms: Option<&Path>, record: RecordedDisks<'_>) -> Result<()> {
     let images = record.host_disks.iter().filter(|(_, disk)| disk.raw_file().is_none());
     let on_host: BTreeMap<&str, PathBuf> = paths(&record.sync.vmi).collect();
     let images = images.filter_map(|(volume, disk)| {
@@ -111,14 +111,14 @@ pub(crate) fn keep(home: &Home, vms: &Path, record: RecordedDisks<'_>) -> Result
             raw: of_record(record)?,
             devices: devices_of_record(record)?,
             images: images.collect(),
-            vms: Some(vms.to_owned()),
+            vms: vms.map(Path::to_owned),
         },
     )
 }
 
 /// Adds disks to those that are kept.
 pub(crate) fn add(home: &Home, mut new: DisksOfVm) -> Result<()> {
-    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() {
+    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() && new.vms.is_none() {
         return Ok(());
     }
     let path = home.raw_disks();
@@ -184,10 +184,10 @@ pub(crate) fn kept_devices(home: &Home) -> Result<Vec<HostDevice>> {
     RawDisks::read(home).map(|kept| kept.devices)
 }
 
-/// Files of VMs that are gone, in any format, to be kept.
+/// Files of VMs that may be gone, in any format, to be kept.
 pub(crate) fn kept_files(home: &Home) -> Result<Vec<ProtectedFile>> {
     let kept = RawDisks::read(home)?;
-    Ok(kept.disks.iter().chain(&kept.images).map(RawDisk::protected).collect())
+    Ok(kept.disks.iter().chain(&kept.images).filter_map(RawDisk::protected).collect())
 }
 
 /// The raw disks of VMs that are gone.
@@ -256,6 +256,11 @@ pub(crate) fn unrecorded_refusal(path: &Path) -> Error {
     unclear(path, "lies where a VM had a raw disk", &user_says(path))
 }
 
+/// The refusal of a file that begins as a qcow2 image, at the path of a raw disk that it may be under another identity.
+pub(crate) fn moved_refusal(path: &Path) -> Error {
+    unclear(path, "lies where a VM had a raw disk, and may be that disk", &user_says(path))
+}
+
 /// The hint how the user says what a file is.
 fn user_says(path: &Path) -> String {
     let path = path.display();
@@ -282,9 +287,18 @@ impl RawDisk {
         relation(self.file.is_surely(now), here, there)
     }
 
-    /// Its entry in a list of files to be kept.
-    fn protected(&self) -> ProtectedFile {
-        self.file.protected(&self.path)
+    /// True if the file `here` lies at the path of this disk, which a start recorded and a guest could write to.
+    pub(crate) fn is_replaced_by(&self, here: FileId) -> bool {
+        self.is_recorded()
+            && self.is_writable()
+            && matches!(file_at(&self.path), Ok(Some(there)) if there == here)
+    }
+
+    /// Its entry in a list of files to be kept. None for a file without a time of birth that does not lie at its path any more: its
+    /// number is given to another one as soon as the disk is removed.
+    fn protected(&self) -> Option<ProtectedFile> {
+        let protected = self.file.protected(&self.path);
+        (self.file.is_surely(&self.file) || protected.at.is_some()).then_some(protected)
     }
 
     /// True if a guest could write to it.

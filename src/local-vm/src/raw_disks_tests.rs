@@ -1,7 +1,7 @@
 //! Raw disks whose guest wrote the header of a qcow2 image, while their VM is there and after it is gone.
 
 use super::*;
-use crate::host_disks::{add_made, is_known_raw, is_written_raw, note_raw, recorded};
+use crate::host_disks::{add_made, format_of_host_disk, is_known_raw, is_written_raw, note_raw, recorded};
 use crate::host_file::files;
 use crate::record::Record;
 use api::launcher::{Resolved, Sync};
@@ -296,4 +296,27 @@ fn kept_disks_whose_files_are_gone_are_dropped_once_there_are_many() {
     place.forget();
     assert_eq!(RawDisks::read(&place.home).unwrap().disks.len(), 1);
     assert!(place.knows(&place.disk));
+}
+
+/// Overlayfs gave the disk another time of birth, and the header of the guest was believed.
+#[test]
+fn a_file_with_the_number_of_a_raw_disk_at_its_path_may_be_that_disk() {
+    use std::os::unix::fs::MetadataExt as _;
+    let place = Place::new();
+    fs::write(&place.disk, [&b"QFI\xfb\0\0\0\x03"[..], &[0; 504]].concat()).unwrap();
+    let number = fs::metadata(&place.disk).unwrap().ino();
+    let noted = |number: u64| {
+        let id = json!({"ino": number, "born": [1, 2]});
+        let disk = json!({"path": place.disk, "file": {"id": id, "size": 512}, "is_writable": true});
+        let list = json!({"schema": SCHEMA, "disks": [disk]});
+        fs::create_dir_all(place.home.raw_disks().parent().unwrap()).unwrap();
+        fs::write(place.home.raw_disks(), list.to_string()).unwrap();
+    };
+    let told = || format_of_host_disk(&place.home, &place.disk, |_| Ok(Format::Qcow2));
+    noted(number);
+    let e = told().unwrap_err().to_string();
+    assert!(e.contains("lies where a VM had a raw disk, and may be that disk") && e.contains("--raw"), "{e}");
+    // `run` takes another file at the path, which its user names.
+    noted(number + 1);
+    assert_eq!(told().unwrap(), Format::Qcow2);
 }

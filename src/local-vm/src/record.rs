@@ -13,12 +13,14 @@ use super::launch;
 use super::lock::{self, LOCK};
 use super::place::{Home, Lock};
 use super::raw_disks::RecordedDisks;
+use super::resolve::disk_record::PoolDisk;
 use super::user_words::UserWords;
 use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Answer, Life, Request, Source, State, Sync};
 use launcher_client::process;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -57,6 +59,12 @@ pub struct Record {
     /// Block devices of the VM as they were at the last start. Earlier versions recorded none.
     #[serde(default, skip_serializing_if = "HostDevices::is_empty")]
     pub devices: HostDevices,
+    /// Disks of the pool as they were at the last start. Earlier versions recorded none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pool_disks: BTreeMap<String, PoolDisk>,
+    /// Volumes of the VMs whose records this one has replaced: their launchers made files by these names.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub earlier_volumes: BTreeSet<String>,
 }
 
 impl Record {
@@ -74,12 +82,26 @@ impl Record {
             launcher: launcher.to_owned(),
             host_disks: HostDisks::new(),
             devices: HostDevices::new(),
+            pool_disks: BTreeMap::new(),
+            earlier_volumes: BTreeSet::new(),
         }
     }
 
     /// The parts that tell its disks.
     pub(crate) fn disks(&self) -> RecordedDisks<'_> {
         RecordedDisks { sync: &self.sync, host_disks: &self.host_disks, devices: &self.devices }
+    }
+
+    /// Names of all volumes that VMs of this folder had.
+    pub(crate) fn all_volumes(&self) -> BTreeSet<String> {
+        let volumes = self.sync.vmi["spec"]["volumes"].as_array().into_iter().flatten();
+        let own = volumes.filter_map(|volume| volume["name"].as_str()).map(str::to_owned);
+        own.chain(self.earlier_volumes.iter().cloned()).collect()
+    }
+
+    /// Namespace of the VM.
+    pub(crate) fn namespace(&self) -> &str {
+        self.sync.vmi["metadata"]["namespace"].as_str().unwrap_or("default")
     }
 
     /// Paths of all files that the VM uses: those of its volumes and its kernel, hostDisks that its launcher makes or has made, and the files

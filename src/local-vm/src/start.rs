@@ -25,7 +25,7 @@ use super::raw_disks;
 use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
-use super::resolve::{Resolver, memory, missing, network};
+use super::resolve::{Resolver, memory, missing, network, state};
 use super::vm_folder::{LeftFolder, forget};
 use super::worker::{self, Task};
 use crate::Notify;
@@ -36,6 +36,7 @@ use api::launcher::{
 use api::machine::{Hyperv, Machine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire as _;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -146,18 +147,19 @@ impl Starter<'_> {
             (self.options.images.notify)(&warning);
         }
         let claimed = claim()?;
-        let before = self.free(home, name, claimed.lock()?)?;
-        let known = before.is_some();
-        let started = self.begin(home, name, checked, before);
+        let before = self.free(home, name, &checked.machine.namespace, claimed.lock()?)?;
+        let started = self.begin(home, name, checked, before.as_ref());
         match started {
             Ok(state) => {
                 let vm = Vm::open(home, name)?;
                 Ok((vm, state))
             }
             Err(e) => {
-                if !known && let Some(lock) = claimed.into_lock() {
+                match (before, claimed.into_lock()) {
+                    (Some(before), Some(lock)) => bring_back(home, before, &lock),
                     // The VM was new, so all its files are removed.
-                    clean(home, name, lock);
+                    (None, Some(lock)) => clean(home, name, lock),
+                    (_, None) => {}
                 }
                 Err(e)
             }
@@ -165,8 +167,8 @@ impl Starter<'_> {
     }
 
     /// Frees the name: ends the launcher of an earlier VM that has stopped, and returns its record. A running
-    /// VM is an error.
-    fn free(&self, home: &Home, name: &str, lock: &Lock) -> Result<Option<Record>> {
+    /// VM is an error, and one of another namespace: libvirt has its domain under another name.
+    fn free(&self, home: &Home, name: &str, namespace: &str, lock: &Lock) -> Result<Option<Record>> {
         let Some(vm) = Vm::find(home, name)? else {
             let left = LeftFolder::examine(home, name)?;
             return match (&left, left.message(home, name)) {
@@ -178,11 +180,21 @@ impl Starter<'_> {
             };
         };
         check_stopped(&vm, lock).map_err(|e| e.with_hint("--name starts another"))?;
+        let other = vm.record.namespace();
+        if other != namespace {
+            let what = format!(
+                "{name} is a VM of the namespace {}, and the new one is of the namespace {}",
+                printable::line(other),
+                printable::line(namespace)
+            );
+            return Err(Error::refused(what)
+                .with_hint(format!("'coracle rm {name}' removes that VM; --name starts another")));
+        }
         launch::end(home, name)?;
         Ok(Some(vm.record))
     }
 
-    fn begin(&self, home: &Home, name: &str, checked: Checked, before: Option<Record>) -> Result<State> {
+    fn begin(&self, home: &Home, name: &str, checked: Checked, before: Option<&Record>) -> Result<State> {
         let Checked { vmi, machine, forwards } = checked;
         let notify = self.options.images.notify;
         let accelerator = accelerator::choose(self.options.accelerator, self.launcher, home, notify)?;
@@ -192,6 +204,7 @@ impl Starter<'_> {
             ));
         }
         let vmi = vmi.write();
+        host_disks::settle(&vmi, &BTreeMap::new());
         // The files are looked at before their formats are told, and again behind that: minutes may lie between.
         let files = host_file::files(&vmi)?;
         let held = super::disks::hold(home)?;
@@ -201,9 +214,10 @@ impl Starter<'_> {
         resolved.hooks = hooks(self.options.hooks)?;
         // A start that ends before leaves the word without an effect.
         self.options.raws.iter().try_for_each(|raw| host_disks::note_raw(home, raw))?;
-        if let Some(before) = &before {
-            raw_disks::keep(home, &home.vms(), before.disks())?;
+        if let Some(before) = before {
+            raw_disks::keep(home, None, before.disks())?;
         }
+        let earlier_volumes = before.map(Record::all_volumes).unwrap_or_default();
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi, generation, resolved };
         let mut record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
@@ -211,8 +225,12 @@ impl Starter<'_> {
         record.owner = self.owner.map(str::to_owned);
         record.host_disks = host_disks::recorded(&record, files);
         record.devices = host_disks::devices(&record.sync)?;
+        record.pool_disks = kept_disks::pool_disks(home, &record)?;
+        record.earlier_volumes = earlier_volumes;
         host_disks::check_unchanged(&record)?;
         check_start(home, &record)?;
+        // Disks of the pool are there now.
+        host_disks::settle(&record.sync.vmi, &record.sync.resolved.volumes);
         note_disks(home, &record)?;
         record.save(home)?;
         drop((claims, held));
@@ -229,11 +247,11 @@ impl Starter<'_> {
 /// Notes the disks of a VM before its guest can write to them: in the list of its home, and in that of the environment, where the
 /// verbs that read disks look (another `--root`).
 fn note_disks(home: &Home, record: &Record) -> Result<()> {
-    raw_disks::keep(home, &home.vms(), record.disks())?;
+    raw_disks::keep(home, Some(&home.vms()), record.disks())?;
     let variable = |name: &str| std::env::var_os(name);
     match Home::from_env(variable("CORACLE_HOME").map(PathBuf::from), variable) {
         Ok(own) if own.raw_disks() != home.raw_disks() => {
-            if let Err(e) = raw_disks::keep(&own, &home.vms(), record.disks()) {
+            if let Err(e) = raw_disks::keep(&own, Some(&home.vms()), record.disks()) {
                 tracing::warn!("the disks of {} are not noted for conversions: {e}", record.name);
             }
         }
@@ -257,7 +275,13 @@ fn check_stopped(vm: &Vm, lock: &Lock) -> Result<()> {
 /// Checks, while a VM may still run, that its disk files let it start again.
 pub fn check_again(vm: &Vm) -> Result<()> {
     kept_disks::check(vm)?;
+    check_state(&vm.record)?;
     host_disks::refresh(&vm.home, &mut vm.record.clone(), judge)
+}
+
+/// Checks that other users can change neither the EFI variables nor the TPM beside the disk of a VM.
+fn check_state(record: &Record) -> Result<()> {
+    record.sync.resolved.state.as_ref().map_or(Ok(()), state::ready)
 }
 
 /// Format of a disk file by its first bytes.
@@ -271,8 +295,12 @@ pub fn again(vm: &Vm, notify: Notify) -> Result<State> {
     let mut vm = Vm::open(&vm.home, vm.name())?;
     check_stopped(&vm, &lock)?;
     // No disk is removed later on: a removal locks the VM, too.
-    drop(kept_disks::hold(&vm, notify)?);
+    let held = kept_disks::hold(&vm, notify)?;
+    vm.record.pool_disks = kept_disks::pool_disks(&vm.home, &vm.record)?;
+    drop(held);
+    check_state(&vm.record)?;
     check_start(&vm.home, &vm.record)?;
+    host_disks::settle(&vm.record.sync.vmi, &vm.record.sync.resolved.volumes);
     // Those of the last start, which earlier versions did not note, and then those of this one.
     note_disks(&vm.home, &vm.record)?;
     host_disks::refresh(&vm.home, &mut vm.record, judge)?;
@@ -367,6 +395,22 @@ fn wait_for_start(vm: &Vm, client: &Client, given: &Sync) -> Result<State> {
     Ok(state)
 }
 
+/// Brings back the record of a VM whose place a new one could not take: the next start is of the VM that was there. A new guest that
+/// runs in spite of the error keeps its own.
+fn bring_back(home: &Home, mut before: Record, lock: &Lock) {
+    let result = Vm::open(home, &before.name).and_then(|vm| {
+        if vm.record.sync.generation == before.sync.generation || vm.standing_locked(lock)?.is_up() {
+            return Ok(());
+        }
+        // The launcher knows this request as the one that failed.
+        before.sync.generation = vm.record.sync.generation;
+        before.save(home)
+    });
+    if let Err(e) = result {
+        tracing::warn!("the record of the VM {} before is not brought back: {e}", before.name);
+    }
+}
+
 /// Removes the files of a failed start; `rm -f` removes those that could not be removed here.
 fn clean(home: &Home, name: &str, lock: Lock) {
     if let Err(e) = launch::end(home, name).and_then(|()| forget(home, name, lock)) {
@@ -378,7 +422,7 @@ fn clean(home: &Home, name: &str, lock: Lock) {
 mod tests {
     use super::*;
     use crate::fake_launcher::FakeLauncher;
-    use api::launcher::Resolved;
+    use api::launcher::{Resolved, StatePlace};
 
     /// The guest of an earlier request passed for the new one, with the disk of the earlier one.
     #[test]
@@ -406,5 +450,26 @@ mod tests {
         let state = wait_for_start(&vm, &FakeLauncher::client(&home), &vm.record.sync).unwrap();
         assert_eq!((state.life, state.generation), (Life::Running, 2));
         assert_eq!(launcher.state().life, Life::Running);
+    }
+
+    /// Its EFI variables were those that another user had put there.
+    #[test]
+    fn a_vm_is_not_started_again_with_state_that_others_can_change() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
+        let folder = place.path().join("d.img.state");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let state = StatePlace { variables: folder.join("efi-vars.fd"), tpm: folder.join("tpm2") };
+        let resolved = Resolved { state: Some(state), ..Resolved::default() };
+        let sync = Sync { vmi: serde_json::json!({}), generation: 1, resolved };
+        std::fs::create_dir_all(home.vm("vm")).unwrap();
+        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&home).unwrap();
+        let vm = Vm::open(&home, "vm").unwrap();
+        for refused in [again(&vm, |_| {}).map(drop), check_again(&vm)] {
+            let e = refused.unwrap_err().to_string();
+            assert!(e.contains("d.img.state can be written to by others (mode 0777)"), "{e}");
+        }
     }
 }

@@ -127,7 +127,7 @@ pub fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
     };
     // A record that cannot be read says nothing about disks.
     if let Ok(Some(vm)) = Vm::find(home, name) {
-        raw_disks::keep(home, &home.vms(), vm.record.disks())?;
+        raw_disks::keep(home, None, vm.record.disks())?;
     }
     remove(&home.socket(name)?)?;
     // Another home may have a VM of this name, whose launcher listens there.
@@ -163,12 +163,11 @@ pub(crate) fn clear(home: &Home, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Files among the disks of a VM that its launcher has not made: it names them by the volumes. A VM without a record has none.
+/// Files among the disks of a VM that its launcher has not made: it names them by the volumes, also by those of earlier runs. A VM without a record has none.
 fn foreign_disks(home: &Home, name: &str) -> Result<Vec<PathBuf>> {
     let Ok(Some(vm)) = Vm::find(home, name) else { return Ok(vec![]) };
     let disks = launch::root(home, name).join(DISKS);
-    let volumes = vm.record.sync.vmi["spec"]["volumes"].as_array().into_iter().flatten();
-    let names = volumes.filter_map(|volume| volume["name"].as_str());
+    let names = vm.record.all_volumes().into_iter();
     let own: Vec<PathBuf> =
         names.flat_map(|name| ["qcow2", "partial"].map(|end| disks.join(format!("{name}.{end}")))).collect();
     let mut files = files_below(&disks)?;

@@ -86,7 +86,51 @@ pub(crate) struct DiskRecord {
     pub(crate) preallocated: bool,
 }
 
+/// A disk of the pool as the record of its VM keeps it: another disk may have come under its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolDisk {
+    from: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vm: Option<String>,
+}
+
+impl PoolDisk {
+    /// How the disk that has its name `now` differs from it; `None` if it may be the same. Fields that one of them lacks are of an earlier
+    /// version.
+    pub(crate) fn difference(&self, now: &PoolDisk) -> Option<String> {
+        let differ = |one: &Option<String>, other: &Option<String>| match (one, other) {
+            (Some(one), Some(other)) if one != other => {
+                Some((printable::line(one).to_string(), printable::line(other).to_string()))
+            }
+            _ => None,
+        };
+        if let Some((was, is)) = differ(&self.namespace, &now.namespace) {
+            return Some(format!("is one of the namespace {is}, and was one of the namespace {was}"));
+        }
+        if let Some((was, is)) = differ(&self.vm, &now.vm) {
+            return Some(format!("is one of the VM {is}, and was one of the VM {was}"));
+        }
+        let (was, is) = (cdi::source::shown(&self.from), cdi::source::shown(&now.from));
+        let (was, is) = (printable::line(&was), printable::line(&is));
+        if was != is {
+            return Some(format!("is made from {is}, and was made from {was}"));
+        }
+        differ(&self.address, &now.address)
+            .map(|_| format!("is made from {is} with another query or user than it was"))
+    }
+}
+
 impl DiskRecord {
+    /// The parts by which the record of a VM knows the disk again.
+    pub(crate) fn identity(&self) -> PoolDisk {
+        let DiskRecord { from, address, namespace, vm, .. } = self.clone();
+        PoolDisk { from, address, namespace, vm }
+    }
+
     /// A record of a disk that was imported now.
     pub(super) fn new(from: String, size: u64, preallocated: bool) -> DiskRecord {
         let schema = "coracle.disk/v1".into();

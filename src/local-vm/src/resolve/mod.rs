@@ -22,7 +22,7 @@ pub mod missing;
 pub mod network;
 pub mod pool;
 mod port_holder;
-mod state;
+pub(crate) mod state;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::host_disks;

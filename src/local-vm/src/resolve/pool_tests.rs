@@ -282,7 +282,7 @@ fn a_disk_of_an_unfinished_import_that_a_guest_has_written_to_is_not_imported_ag
     assert_eq!(fs::read(&disk).unwrap(), [1; 8192]);
     // Nor when that VM is removed.
     let record = Vm::open(home, "other").unwrap().record;
-    crate::raw_disks::keep(home, &home.vms(), record.disks()).unwrap();
+    crate::raw_disks::keep(home, Some(&home.vms()), record.disks()).unwrap();
     fs::remove_dir_all(home.vm("other")).unwrap();
     place.is_refused("web", "default", &manifest("web", A), why);
 }

@@ -47,7 +47,7 @@ pub(super) fn folder_of(disk: &Path) -> PathBuf {
 }
 
 /// Creates the folder beside the disk, and refuses one that another user made or may change.
-pub(super) fn ready(place: &StatePlace) -> Result<()> {
+pub(crate) fn ready(place: &StatePlace) -> Result<()> {
     let Some(folder) = place.variables.parent() else { return Ok(()) };
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
