@@ -4,6 +4,7 @@ use cdi::source::SourceSpec;
 use disk_format::Format;
 use local_vm::host_disks;
 use local_vm::place::Home;
+use local_vm::resolve::image;
 use std::path::{Path, PathBuf};
 
 /// The file or device that standard input is, if it is one.
@@ -33,7 +34,7 @@ fn format_in(home: &Home, path: &Path) -> local_vm::Result<Option<Format>> {
     if host_disks::is_written_raw(home, path)? {
         return Ok(Some(Format::Raw));
     }
-    host_disks::check_replaced(home, path).map(|()| None)
+    host_disks::check_replaced(home, path, image::format_of).map(|()| None)
 }
 
 #[cfg(test)]

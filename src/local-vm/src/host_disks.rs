@@ -43,10 +43,9 @@ use crate::host_file::{
 };
 use crate::path::file_at;
 use crate::place::Home;
+use crate::pool_disk::is_pool_disk;
 use crate::raw_disks::{self, DisksOfVm, RawDisk, Relation};
 use crate::record::Record;
-use crate::resolve::disk_record::is_pool_disk;
-use crate::resolve::image::format_of;
 use api::launcher::{Format, Source, Sync};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -249,9 +248,14 @@ pub fn is_written_raw(home: &Home, path: &Path) -> Result<bool> {
 
 /// Refuses a file that has taken the place of a raw disk and begins as another format: whether it is that disk, whose guest may
 /// have written the beginning, its identity does not say on each file system. For verbs to which the user can name the format.
-pub fn check_replaced(home: &Home, path: &Path) -> Result<()> {
+/// `judge` tells it by the first bytes.
+pub fn check_replaced(
+    home: &Home,
+    path: &Path,
+    judge: impl FnOnce(&Path) -> Result<disk_format::Format>,
+) -> Result<()> {
     let is_replaced = past_use(home, path, &mut None)? == PastUse::Replaced;
-    match format_of(path) {
+    match judge(path) {
         Ok(format) if is_replaced && format != disk_format::Format::Raw => Err(Error::refused(format!(
             "{} lies where a VM had another file as a raw disk, and begins like {format}: a guest can write such a beginning, too",
             path.display()

@@ -14,6 +14,7 @@
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
 //!     homes ── VMs of all homes that share disks
 //!     disk_files ── disk files of all VMs, which no conversion, start or removal takes away; vm_folder ── removal of a VM's files
+//!     pool_disk ── disks of the pool, as records know them
 //!     forwarding ── port forwards of a VM that runs; kept_disks ── the pool as its user lists and empties it
 //! ```
 //!
@@ -40,6 +41,7 @@ pub mod manifest;
 pub mod new_name;
 pub mod path;
 pub mod place;
+mod pool_disk;
 mod raw_disks;
 pub mod record;
 pub mod resolve;

@@ -23,24 +23,18 @@
 use super::state;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::LOCK;
-use crate::path::{entries as all_entries, file_at, own_entries};
-use crate::place::{Home, gone};
+use crate::path::own_entries;
+use crate::place::gone;
+use crate::pool_disk::{DISK, PoolDisk, RECORD, REMOVING};
 use crate::record::now;
 use crate::whole_file::{sync_names, write_whole};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use storage::FileId;
 
-/// Name of the disk in its folder.
-pub(crate) const DISK: &str = "disk.img";
-/// Name of its record.
-const RECORD: &str = "disk.json";
 /// Name of the mark of an import that has not ended.
 const IMPORTING: &str = "importing";
-/// Name of the mark of a removal that has not ended: the record that the disk had.
-const REMOVING: &str = "removing";
 
 /// Files and folders of ours there besides the lock: those of above, of an import, of records being written, and the state of the system on
 /// the disk.
@@ -84,44 +78,6 @@ pub(crate) struct DiskRecord {
     /// True if all blocks of the file are allocated.
     #[serde(default)]
     pub(crate) preallocated: bool,
-}
-
-/// A disk of the pool as the record of its VM keeps it: another disk may have come under its name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PoolDisk {
-    from: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    address: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    namespace: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    vm: Option<String>,
-}
-
-impl PoolDisk {
-    /// How the disk that has its name `now` differs from it; `None` if it may be the same. Fields that one of them lacks are of an earlier
-    /// version.
-    pub(crate) fn difference(&self, now: &PoolDisk) -> Option<String> {
-        let differ = |one: &Option<String>, other: &Option<String>| match (one, other) {
-            (Some(one), Some(other)) if one != other => {
-                Some((printable::line(one).to_string(), printable::line(other).to_string()))
-            }
-            _ => None,
-        };
-        if let Some((was, is)) = differ(&self.namespace, &now.namespace) {
-            return Some(format!("is one of the namespace {is}, and was one of the namespace {was}"));
-        }
-        if let Some((was, is)) = differ(&self.vm, &now.vm) {
-            return Some(format!("is one of the VM {is}, and was one of the VM {was}"));
-        }
-        let (was, is) = (cdi::source::shown(&self.from), cdi::source::shown(&now.from));
-        let (was, is) = (printable::line(&was), printable::line(&is));
-        if was != is {
-            return Some(format!("is made from {is}, and was made from {was}"));
-        }
-        differ(&self.address, &now.address)
-            .map(|_| format!("is made from {is} with another query or user than it was"))
-    }
 }
 
 impl DiskRecord {
@@ -215,22 +171,6 @@ impl DiskRecord {
         let record = folder.join(RECORD);
         gone(fs::rename(&record, folder.join(REMOVING))).map_err(cannot_remove(&record))
     }
-}
-
-/// True for a disk of the pool, of this home or of another one. It is raw: a guest may have written its first bytes, whichever VMs
-/// are known.
-pub(crate) fn is_pool_disk(home: &Home, path: &Path, here: FileId) -> Result<bool> {
-    let pool = home.pool();
-    let own = if pool.is_dir() { all_entries(&pool)? } else { vec![] };
-    let named = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
-    for folder in own.into_iter().chain(named) {
-        if [RECORD, REMOVING].iter().any(|mark| folder.join(mark).is_file())
-            && matches!(file_at(&folder.join(DISK)), Ok(Some(disk)) if disk == here)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// The mark of a removal that was interrupted.

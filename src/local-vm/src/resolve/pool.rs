@@ -13,13 +13,14 @@
 //! grows when its PVC has grown, and never shrinks. A disk of another namespace is refused, since the name of a PVC
 //! means another one there.
 
-use super::disk_record::{DISK, DiskRecord};
+use super::disk_record::DiskRecord;
 use super::folder;
 use super::image::Images;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host_disks;
 use crate::manifest::{Located, Objects};
 use crate::place::{Lock, check_name};
+use crate::pool_disk::DISK;
 use crate::record::Vm;
 use crate::worker::Task;
 use api::data_volume::{self, DataVolume};
