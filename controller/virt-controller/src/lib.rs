@@ -79,6 +79,5 @@ mod unanswered;
 mod vm;
 mod vmi;
 mod volume_origin;
-mod volume_update;
 
 pub use decide::decide;

@@ -10,7 +10,7 @@
 //! one comes after a pause, which doubles with each failure.
 
 use super::phase;
-use crate::{vmi, volume_update};
+use crate::vmi::{self, volume_update};
 use api::migration::{Phase, VirtualMachineInstanceMigration};
 use api::vmi::{ConditionType, EvictionStrategy, VirtualMachineInstance};
 use cluster_model::conditions;

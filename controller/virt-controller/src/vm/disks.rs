@@ -2,7 +2,7 @@
 
 use super::trouble::VmProblem;
 use crate::template::data_volume_name;
-use crate::volume_update::{self, VolumeUpdate};
+use crate::vmi::volume_update::{self, VolumeUpdate};
 use api::data_volume::{ConditionType, DataVolume, Phase};
 use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};

@@ -43,7 +43,8 @@ mod trouble_tests;
 
 pub(crate) use observed::observed;
 
-use crate::{template, volume_update};
+use crate::template;
+use crate::vmi::volume_update;
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;

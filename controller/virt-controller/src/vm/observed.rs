@@ -1,7 +1,7 @@
 //! A VM as its objects are now. Its written status may be of an earlier leader, or of before an outage.
 
 use super::{change, disks, failure, is_of, status};
-use crate::volume_update;
+use crate::vmi::volume_update;
 use api::vm::VirtualMachine;
 use cluster_model::objects::World;
 use jiff::Timestamp;

@@ -5,7 +5,7 @@ use super::printable::{PrintableInput, status};
 use super::strategy::Act;
 use super::trouble::VmProblem;
 use super::{change, revision};
-use crate::volume_update::{self, VolumeUpdate};
+use crate::vmi::volume_update::{self, VolumeUpdate};
 use api::vm::{Condition, ConditionType, PrintableStatus, RunStrategy, StateChange, VirtualMachine};
 use api::vmi::{self, VirtualMachineInstance};
 use cluster_model::conditions::{self, stamp};

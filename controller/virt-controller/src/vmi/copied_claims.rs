@@ -4,8 +4,8 @@
 //! `LiveMigratable`: so drains, workload updates and users hear it before a migration is created.
 
 use super::outcome::{Change, Outcome};
+use super::volume_update;
 use super::{VmiReconcile, checked, phase, vm_of};
-use crate::volume_update;
 use api::machine::{Volume, is_of_one_node};
 use api::vmi::{Phase, VirtualMachineInstance};
 use cluster_model::objects::{Kind, PersistentVolumeClaim, World, claims_of, owner};

@@ -67,6 +67,7 @@ mod scheduling;
 mod state;
 #[cfg(test)]
 mod tests;
+pub(crate) mod volume_update;
 mod volumes;
 mod volumes_change;
 mod vsock;

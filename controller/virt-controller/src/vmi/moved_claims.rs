@@ -14,8 +14,9 @@
 //! virt-controller that is killed between two writes finds what is left to do in the VMI.
 
 use super::outcome::{Change, Outcome};
+use super::volume_update;
 use super::{VmiReconcile, key_of, vm_of};
-use crate::{template, volume_update};
+use crate::template;
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
 use cluster_model::claim_moves::{MOVED_TO, MOVING_TO, RECOVERY};
 use cluster_model::objects::{

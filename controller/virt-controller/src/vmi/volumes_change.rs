@@ -1,8 +1,8 @@
-//! The condition `VolumesChange`: the migration of a VM's volumes (`crate::volume_update`), as its VMI tells it.
+//! The condition `VolumesChange`: the migration of a VM's volumes (`volume_update`), as its VMI tells it.
 
 use super::outcome::Outcome;
+use super::volume_update::{self, CANCELLED, UNDERWAY, VolumeUpdate};
 use super::{VmiReconcile, vm_of};
-use crate::volume_update::{self, CANCELLED, UNDERWAY, VolumeUpdate};
 use api::vmi::ConditionType;
 
 /// The condition of a VMI whose volumes are migrated, or are to be. That of an update that was taken back stays until the next one.

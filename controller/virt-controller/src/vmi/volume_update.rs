@@ -12,11 +12,11 @@
 //!
 //! **Guarantees.** The record with both names is written before a migration is created, and the VMI keeps the PVCs that its guest runs
 //! on until it has arrived on the others. So a VM does not start on a disk that was copied in part.
-//! **Assumptions.** From the hand-over on `status.migratedVolumes` of the VMI decides (`vmi::moved_claims`), whatever the VM says.
+//! **Assumptions.** From the hand-over on `status.migratedVolumes` of the VMI decides ([`super::moved_claims`]), whatever the VM says.
 //! **Absent.** A change of the volume mode.
 
-use crate::vmi::phase;
-use crate::{template, vmi};
+use super::{claim_info, phase, vm_of};
+use crate::template;
 use api::machine::is_of_one_node;
 use api::vm::{UpdateVolumesStrategy, VirtualMachine, VolumeMigrationState, VolumeUpdateState};
 use api::vmi::{ClaimInfo, ConditionType, Disk, MigratedVolume, Phase, VirtualMachineInstance, Volume};
@@ -87,7 +87,7 @@ pub(crate) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
 
 /// The migrations of a VMI copy these disks into the PVCs that its VM names.
 pub(crate) fn of_vmi(world: &World, vmi: &VirtualMachineInstance) -> Vec<MigratedVolume> {
-    let Some(vm) = vmi::vm_of(world, vmi).filter(|vm| !recorded(vm).is_empty()) else { return Vec::new() };
+    let Some(vm) = vm_of(world, vmi).filter(|vm| !recorded(vm).is_empty()) else { return Vec::new() };
     match find(world, vm, Some(vmi)) {
         VolumeUpdate::Underway(volumes) => volumes,
         _ => Vec::new(),
@@ -268,7 +268,7 @@ fn changed(world: &World, vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> 
     let info = |name: &str| {
         let claim: Option<&PersistentVolumeClaim> = world.pvcs.get(namespace, name);
         let unknown = || ClaimInfo { claim_name: Some(name.to_owned()), ..ClaimInfo::default() };
-        claim.map_or_else(unknown, |claim| vmi::claim_info(world, name, claim, &ClaimInfo::default()))
+        claim.map_or_else(unknown, |claim| claim_info(world, name, claim, &ClaimInfo::default()))
     };
     let own = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
     own.filter_map(|volume| {
