@@ -8,7 +8,9 @@
 //!  failure        -                               deleted
 //! ```
 //!
-//! **Guarantees.** A VMI does not start on a PVC that has one of both annotations (`vmi::needs` in virt-controller), whatever writes the
+//! A PVC that the VM itself names has `copied-into-by` from the hand-over until the guest has arrived. A failure leaves it there.
+//!
+//! **Guarantees.** A VMI does not start on a PVC that has one of these annotations (`vmi::needs` in virt-controller), whatever writes the
 //! old name back into its VM. `moving-to` is written before the guest may leave.
 
 use crate::objects::{
@@ -30,6 +32,8 @@ pub const ORIGIN: &str = "coracle.io/moved-origin";
 pub const MOVED_FROM_UID: &str = "coracle.io/moved-from-uid";
 pub const ORIGIN_UID: &str = "coracle.io/moved-origin-uid";
 pub const MOVED_VM: &str = "coracle.io/moved-vm";
+/// Annotation of a PVC that its VM names, and that a live migration copies a disk into: the uid of the VM. Its content is not whole.
+pub const COPIED_INTO: &str = "coracle.io/copied-into-by";
 /// Annotation of a VMI with the reason why a live migration cannot copy one of its PVCs.
 pub const NOT_COPIED: &str = "coracle.io/not-copied";
 /// Reason of a VMI or a VM whose PVC has moved.
@@ -152,8 +156,14 @@ pub fn moved_message(claim: &PersistentVolumeClaim) -> Option<String> {
     if let Some(new) = claim.moved_to() {
         return Some(format!(
             "a live migration has copied PVC {namespace}/{name} into PVC {new}, and the guest has run on that one since: set the \
-             claimName of the volume to {new}; or, to go back to the content of that time, remove the annotation {MOVED_TO} \
+             claimName of the volume to {new}; or, to go back to the content of that time, stop the VM, remove its updateVolumesStrategy, and remove the annotation {MOVED_TO} \
              from PVC {name}"
+        ));
+    }
+    if claim.copied_into_by().is_some() {
+        return Some(format!(
+            "a live migration copies another disk into PVC {namespace}/{name}, or has ended before it was whole: name the PVC that the volume \
+             had before, or, to use PVC {name} with what it has, remove the annotation {COPIED_INTO} from it"
         ));
     }
     let new = claim.moving_to()?;
@@ -173,6 +183,11 @@ impl PersistentVolumeClaim {
     /// Name of the PVC that a live migration copies this one into.
     pub fn moving_to(&self) -> Option<&str> {
         self.name_in(MOVING_TO)
+    }
+
+    /// UID of the VM whose disk a live migration copies into this PVC, which that VM names.
+    pub fn copied_into_by(&self) -> Option<&str> {
+        self.note(COPIED_INTO).filter(|uid| !uid.is_empty())
     }
 
     /// Name of the PVC that this one was copied from.

@@ -18,7 +18,7 @@ use super::outcome::Outcome;
 use crate::vmi::{self, CopiedClaim, claim_info};
 use api::migration::Phase;
 use api::vmi::{ClaimInfo, MigratedVolume, VirtualMachineInstance};
-use cluster_model::claim_moves::{self, MOVING_TO};
+use cluster_model::claim_moves::{self, COPIED_INTO, MOVING_TO};
 use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, World, key, owner};
 use cluster_model::plan::Step;
 use serde_json::{Value, json};
@@ -120,7 +120,13 @@ pub(super) fn hand_over(
                 target.name
             )));
         }
-        if destination.is_none() {
+        if destination.is_some() {
+            // Of two VMs that name the PVC, one writes this first.
+            let vm = vmi::vm_of(input.world, vmi).and_then(|vm| vm.metadata.uid.as_deref());
+            if claim.copied_into_by().is_none() || claim.copied_into_by() != vm {
+                steps.push(annotate(claim, &json!({COPIED_INTO: vm})));
+            }
+        } else {
             steps.extend(own(claim, claim_moves::lasting_owner(input.world, source).as_ref()));
         }
         if source.moving_to() != Some(&target.name) {
@@ -141,8 +147,28 @@ pub(super) fn give_up(input: &MigrationReconcile<'_>) -> Option<Outcome> {
     let uid = input.migration.metadata.uid.as_deref()?;
     let steps: Vec<Step> = claim_moves::targets_of(input.world, uid)
         .flat_map(|claim| vmi::abandon(input.world, claim))
+        .chain(unused_moves(input))
         .collect();
     (!steps.is_empty()).then(|| steps.into_iter().fold(Outcome::default(), Outcome::after_write))
+}
+
+/// Steps that free the sources of an update of volumes whose hand-over was not written whole.
+fn unused_moves(input: &MigrationReconcile<'_>) -> Vec<Step> {
+    let is_handed_over = |vmi: &VirtualMachineInstance| {
+        vmi.status.as_ref().is_some_and(|status| !status.migrated_volumes.is_empty())
+    };
+    let Some(vmi) = input.vmi.filter(|vmi| !is_handed_over(vmi)) else { return Vec::new() };
+    let vm = vmi::vm_of(input.world, vmi);
+    let volumes = vm.map(vmi::volume_update::recorded).unwrap_or_default();
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let free = |volume: &MigratedVolume| {
+        let (source, destination) = (volume.source()?, volume.destination()?);
+        let claim = input.world.pvcs.get(namespace, source)?;
+        let is_moving = claim.moving_to() == Some(destination) && claim.moved_to().is_none();
+        let key = Key::new(Kind::PersistentVolumeClaim, namespace, source);
+        is_moving.then(|| vmi::free(input.world, &key, destination)).flatten()
+    };
+    volumes.iter().filter_map(free).collect()
 }
 
 /// True if the VMI was handed over to this migration at some time.

@@ -124,7 +124,19 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
         let claim = world.pvcs.get(namespace, name);
         // A VMI that runs on it is the one that migrates.
         let is_used = used.iter().any(|used| used == name);
-        let moved = || claim.and_then(moved_message).or_else(|| copied_from(world, vm, name));
+        // Of an update of the volumes that goes on.
+        let is_copied = |claim: &&PersistentVolumeClaim| {
+            let runs = vmi.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final());
+            runs && claim.copied_into_by().is_some()
+                && claim.copied_into_by() == vm.metadata.uid.as_deref()
+                && claim.moved_to().is_none()
+        };
+        let moved = || {
+            claim
+                .filter(|claim| !is_copied(claim))
+                .and_then(moved_message)
+                .or_else(|| copied_from(world, vm, name))
+        };
         if let Some(message) = (!is_used).then(moved).flatten() {
             disks.moved = true;
             disks.deny(name, RECOVERY, message);

@@ -78,7 +78,7 @@ pub(crate) fn target_pod(
     vmi: &VirtualMachineInstance,
     target: MigrationTarget<'_>,
 ) -> Result<(String, Step), Refusal> {
-    let claims = match needs::find(world, vmi) {
+    let claims = match needs::find_for_target(world, vmi) {
         DiskNeeds::There(claims) => claims,
         DiskNeeds::Missing { message }
         | DiskNeeds::Moved { message }

@@ -76,7 +76,7 @@ mod waiting;
 mod waiting_tests;
 
 pub(crate) use copied_claims::{CopiedClaim, copied_claims};
-pub(crate) use moved_claims::abandon;
+pub(crate) use moved_claims::{abandon, free};
 pub(crate) use needs::wait_for_disks;
 pub(crate) use outdated::is_outdated;
 pub(crate) use volumes::claim_info;

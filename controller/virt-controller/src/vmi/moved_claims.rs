@@ -18,7 +18,7 @@ use super::volume_update;
 use super::{VmiReconcile, key_of, vm_of};
 use crate::template;
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
-use cluster_model::claim_moves::{MOVED_TO, MOVING_TO, RECOVERY};
+use cluster_model::claim_moves::{COPIED_INTO, MOVED_TO, MOVING_TO, RECOVERY};
 use cluster_model::objects::{
     Attempt, Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key,
 };
@@ -52,6 +52,13 @@ pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
                 outcome.before_write(annotate(&source, &json!({MOVING_TO: null, MOVED_TO: target.name})));
         }
         outcome = keep(world, &target).into_iter().fold(outcome, Outcome::before_write);
+        if world
+            .pvcs
+            .get(&target.namespace, &target.name)
+            .is_some_and(|claim| claim.copied_into_by().is_some())
+        {
+            outcome = outcome.before_write(annotate(&target, &json!({COPIED_INTO: null})));
+        }
         let message = format!(
             "The disk {} is on PVC {} now. PVC {} is kept as it was: delete it when it is not needed (kubectl delete pvc -n {} {})",
             volume.volume_name, target.name, source.name, source.namespace, source.name
@@ -161,7 +168,7 @@ pub(crate) fn abandon(world: &World, target: &PersistentVolumeClaim) -> Vec<Step
 }
 
 /// Removes the annotations of an old PVC that lead to a new one.
-fn free(world: &World, source: &Key, target: &str) -> Option<Step> {
+pub(crate) fn free(world: &World, source: &Key, target: &str) -> Option<Step> {
     let claim = world.pvcs.get(&source.namespace, &source.name)?;
     let is_its = [claim.moving_to(), claim.moved_to()].contains(&Some(target));
     is_its.then(|| annotate(source, &json!({MOVING_TO: null, MOVED_TO: null})))

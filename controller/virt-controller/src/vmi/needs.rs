@@ -2,7 +2,7 @@
 //! is never used again by itself: the guest has written to the other one since.
 
 use super::disk_conflict::may_run;
-use super::phase;
+use super::{phase, vm_of};
 use crate::volume_origin::{incomplete, unknown};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
@@ -29,7 +29,7 @@ pub(super) enum DiskNeeds {
 
 /// The reason why a guest must not be copied onto the PVCs of this VMI yet: they are not whole, or other VMIs use them.
 pub(crate) fn wait_for_disks(world: &World, vmi: &VirtualMachineInstance) -> Option<String> {
-    match find(world, vmi) {
+    match find_for_target(world, vmi) {
         DiskNeeds::There(_) => {}
         DiskNeeds::Missing { message }
         | DiskNeeds::Filling { message }
@@ -77,11 +77,25 @@ fn is_copied_for_other(world: &World, vmi: &VirtualMachineInstance, claim: &Pers
 }
 
 pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
+    find_for(world, vmi, None)
+}
+
+/// The state of the PVCs of a VMI as the target of its migration has them: its own disks are copied into those that its VM names.
+pub(super) fn find_for_target(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
+    find_for(world, vmi, vm_of(world, vmi).and_then(|vm| vm.metadata.uid.as_deref()))
+}
+
+/// `copier`: uid of the VM whose disk may be copied into PVCs.
+fn find_for(world: &World, vmi: &VirtualMachineInstance, copier: Option<&str>) -> DiskNeeds {
     let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
     let mut claims = BTreeMap::new();
     let (mut missing, mut filling, mut read) = (None, None, None);
     for name in &claims_of(vmi) {
-        if let Some(message) = world.pvcs.get(namespace, name).and_then(moved_message) {
+        let moved = |claim: &PersistentVolumeClaim| {
+            let is_own = copier.is_some() && claim.copied_into_by() == copier && claim.moved_to().is_none();
+            moved_message(claim).filter(|_| !is_own)
+        };
+        if let Some(message) = world.pvcs.get(namespace, name).and_then(moved) {
             return DiskNeeds::Moved { message };
         }
         let copied = world.pvcs.get(namespace, name).filter(|claim| is_copied_for_other(world, vmi, claim));

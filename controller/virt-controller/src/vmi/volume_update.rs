@@ -10,6 +10,8 @@
 //!                                            └─ the VMI has ended first: ManualRecoveryRequired, and no start
 //! ```
 //!
+//! The PVC has the annotation `copied-into-by` from the hand-over until the guest has arrived, and no VM starts on it.
+//!
 //! **Guarantees.** The record with both names is written before a migration is created, and the VMI keeps the PVCs that its guest runs
 //! on until it has arrived on the others. So a VM does not start on a disk that was copied in part.
 //! **Assumptions.** From the hand-over on `status.migratedVolumes` of the VMI decides ([`super::moved_claims`]), whatever the VM says.
@@ -201,7 +203,14 @@ fn begin(
         let Some(claim) = world.pvcs.get(namespace, name) else {
             return VolumeUpdate::Waits(format!("One of the destination volumes doesn't exist: {name}"));
         };
-        if let Some(message) = moved_message(claim) {
+        if claim.moved_by().is_some() {
+            return VolumeUpdate::Refused(format!(
+                "cannot migrate the volume {}: PVC {name} was made by a live migration that has not ended",
+                volume.volume_name
+            ));
+        }
+        let is_own = claim.copied_into_by().is_some() && claim.copied_into_by() == vm.metadata.uid.as_deref();
+        if let Some(message) = moved_message(claim).filter(|_| !is_own || claim.moved_to().is_some()) {
             return VolumeUpdate::Refused(format!(
                 "cannot migrate the volume {}: {message}",
                 volume.volume_name
@@ -253,6 +262,7 @@ fn invalid(vmi: &VirtualMachineInstance, changed: &[MigratedVolume]) -> Option<S
         ("filesystems", names(&|name| devices.filesystems.iter().any(|one| one.name == name))),
         ("shareable", names(&|name| disk(name, |disk| disk.shareable == Some(true)))),
         ("luns", names(&|name| disk(name, |disk| disk.lun.is_some()))),
+        ("read-only", names(&|name| disk(name, is_read))),
     ];
     let said: Vec<String> = lists
         .iter()
@@ -260,6 +270,11 @@ fn invalid(vmi: &VirtualMachineInstance, changed: &[MigratedVolume]) -> Option<S
         .map(|(what, names)| format!(" {what}: [{}]", names.join(" ")))
         .collect();
     (!said.is_empty()).then(|| format!("invalid volumes to update with migration:{}", said.join(",")))
+}
+
+/// True for a disk that the guest does not write to.
+fn is_read(disk: &Disk) -> bool {
+    disk.cdrom.is_some() || disk.disk.as_ref().is_some_and(|target| target.readonly == Some(true))
 }
 
 /// Volumes that the VM has on other PVCs than its VMI.

@@ -2,7 +2,7 @@
 
 use super::copied_claims::{disk, end, note, of_vm, used};
 use super::*;
-use cluster_model::claim_moves::{MOVED_TO, MOVING_TO, RECOVERY};
+use cluster_model::claim_moves::{COPIED_INTO, MOVED_TO, MOVING_TO, RECOVERY};
 
 /// A VM that runs on the PVC `data`, and the PVC `new`.
 fn on_data() -> (Sim, Key, Key, Key) {
@@ -161,7 +161,7 @@ fn an_update_waits_for_a_pvc_that_is_missing_is_not_filled_or_has_another_vmi() 
     sim.settle();
     assert_eq!(
         (sim.pod_of(&third), sim.condition(&third, "Synchronized").unwrap().1),
-        (None, "PvcInUse".to_owned())
+        (None, RECOVERY.to_owned())
     );
     arrive(&mut sim, &vmi);
     assert_eq!(used(&sim, &vmi), "late");
@@ -287,7 +287,7 @@ fn a_vm_whose_guest_ends_in_the_update_does_not_start_on_half_a_disk() {
         assert!(!sim.objects.contains_key(&vmi), "{way}: {}", sim.get(&vmi));
         let (status, reason, message) = sim.condition(&vm, RECOVERY).unwrap();
         assert_eq!((status.as_str(), reason.as_str()), ("True", RECOVERY));
-        assert!(message.starts_with("VMI was removed or was final during the volume migration"), "{message}");
+        assert!(message.contains("PVC n/new") && message.contains(COPIED_INTO), "{message}");
         assert_eq!(recorded(&sim, &vm), json!(["data", "new"]));
         rests(&mut sim);
         let expected = match way {
@@ -298,6 +298,12 @@ fn a_vm_whose_guest_ends_in_the_update_does_not_start_on_half_a_disk() {
             _ => {
                 sim.change(&vm, json!({"spec": {"updateVolumesStrategy": null}}));
                 sim.settle();
+                assert!(!sim.objects.contains_key(&vmi), "it is half a disk");
+                let (_, _, message) = sim.condition(&vm, RECOVERY).unwrap();
+                assert!(message.contains("PVC n/new") && message.contains(COPIED_INTO), "{message}");
+                let new = Key::new(Kind::PersistentVolumeClaim, "n", "new");
+                sim.change(&new, json!({"metadata": {"annotations": {COPIED_INTO: null}}}));
+                sim.settle();
                 "new"
             }
         };
@@ -305,6 +311,42 @@ fn a_vm_whose_guest_ends_in_the_update_does_not_start_on_half_a_disk() {
         assert_eq!((used(&sim, &vmi), sim.condition(&vm, RECOVERY)), (expected.to_owned(), None), "{way}");
         assert!(sim.get(&vm)["status"]["volumeUpdateState"].is_null());
     }
+}
+
+/// Both are decided before either is seen.
+#[test]
+fn of_two_vms_that_name_one_pvc_one_copies_its_disk_into_it() {
+    let (mut sim, _, vmi, new) = on_data();
+    let uid = sim.uid(&Key::new(Kind::VirtualMachine, "n", "web"));
+    name(&mut sim, &Key::new(Kind::VirtualMachine, "n", "web"), &claim("new"));
+    let key = only(&sim);
+    let pod = target(&sim, &key).unwrap();
+    sim.pod_runs(&pod, "node2");
+    let plan = |sim: &Sim| crate::decide(&sim.world, &key, sim.now);
+    // Its turn to hand over: the PVC is required as it was.
+    for _ in 0..3 {
+        let plan = plan(&sim);
+        let is_mark = |step: &cluster_model::plan::Step| matches!(step, cluster_model::plan::Step::Patch { key, version, .. } if *key == new && !version.is_empty());
+        if plan.steps.iter().any(is_mark) {
+            break;
+        }
+        sim.apply(plan);
+    }
+    // Another VM was first.
+    sim.change(&new, json!({"metadata": {"annotations": {COPIED_INTO: "another"}}}));
+    sim.settle();
+    assert!(
+        waits_for(&sim, &key).contains("copies another disk into PVC n/new"),
+        "{}",
+        waits_for(&sim, &key)
+    );
+    assert!(sim.get(&vmi)["status"]["migratedVolumes"].is_null());
+    sim.change(&new, json!({"metadata": {"annotations": {COPIED_INTO: null}}}));
+    sim.advance(60);
+    sim.settle();
+    assert_eq!((sim.phase(&key), note(&sim, &new, COPIED_INTO)), ("PreparingTarget", uid.as_str()));
+    arrive(&mut sim, &vmi);
+    assert_eq!((used(&sim, &vmi), note(&sim, &new, COPIED_INTO)), ("new".to_owned(), ""));
 }
 
 /// A failed migration is followed by another one, later.
