@@ -156,8 +156,8 @@ pub fn moved_message(claim: &PersistentVolumeClaim) -> Option<String> {
     if let Some(new) = claim.moved_to() {
         return Some(format!(
             "a live migration has copied PVC {namespace}/{name} into PVC {new}, and the guest has run on that one since: set the \
-             claimName of the volume to {new}; or, to go back to the content of that time, stop the VM, remove its updateVolumesStrategy, and remove the annotation {MOVED_TO} \
-             from PVC {name}"
+             claimName of the volume to {new}; or, to go back to the content of that time, stop the VM, remove its \
+             updateVolumesStrategy, and remove the annotation {MOVED_TO} from PVC {name}"
         ));
     }
     if claim.copied_into_by().is_some() {
@@ -188,6 +188,11 @@ impl PersistentVolumeClaim {
     /// UID of the VM whose disk a live migration copies into this PVC, which that VM names.
     pub fn copied_into_by(&self) -> Option<&str> {
         self.note(COPIED_INTO).filter(|uid| !uid.is_empty())
+    }
+
+    /// True if a live migration copies a disk of the VM of this uid into this PVC, for which the VM names it.
+    pub fn is_copied_for(&self, vm: Option<&str>) -> bool {
+        vm.is_some() && self.copied_into_by() == vm && self.moved_to().is_none()
     }
 
     /// Name of the PVC that this one was copied from.

@@ -12,11 +12,11 @@
 //! **Guarantees.** The steps of the hand-over come before the VMI is written, and each requires that its PVC is unchanged: a PVC that
 //! is being deleted takes no guest.
 
-use super::MigrationReconcile;
 use super::obstacle::Obstacle;
 use super::outcome::Outcome;
+use super::{MigrationReconcile, phase};
 use crate::vmi::{self, CopiedClaim, claim_info};
-use api::migration::Phase;
+use api::migration::{Phase, VirtualMachineInstanceMigration};
 use api::vmi::{ClaimInfo, MigratedVolume, VirtualMachineInstance};
 use cluster_model::claim_moves::{self, COPIED_INTO, MOVING_TO};
 use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, World, key, owner};
@@ -59,7 +59,7 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
                 ));
             }
             None => {
-                let vm = vmi::vm_of(input.world, vmi).and_then(|vm| vm.metadata.uid.as_deref());
+                let vm = vmi::vm_uid(input.world, vmi);
                 let object = claim_moves::object(&input.migration.metadata, source, &target, vm);
                 missing.push((target.name.clone(), Step::Create { key: target, object }));
             }
@@ -69,7 +69,7 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
         return TargetClaims::Missing(missing);
     }
     let target = with_destinations(vmi, &migrated);
-    match vmi::wait_for_disks(input.world, &target).filter(|_| is_named) {
+    match is_named.then(|| vmi::wait_for_disks(input.world, &target)).flatten() {
         Some(message) => TargetClaims::Waits(message),
         None => TargetClaims::Ready(Box::new(target)),
     }
@@ -122,8 +122,8 @@ pub(super) fn hand_over(
         }
         if destination.is_some() {
             // Of two VMs that name the PVC, one writes this first.
-            let vm = vmi::vm_of(input.world, vmi).and_then(|vm| vm.metadata.uid.as_deref());
-            if claim.copied_into_by().is_none() || claim.copied_into_by() != vm {
+            let vm = vmi::vm_uid(input.world, vmi);
+            if !claim.is_copied_for(vm) {
                 steps.push(annotate(claim, &json!({COPIED_INTO: vm})));
             }
         } else {
@@ -135,11 +135,11 @@ pub(super) fn hand_over(
         is_named |= destination.is_some();
         migrated.push(migrated_volume(input.world, volume, source, claim));
     }
-    let target = with_destinations(vmi, &migrated);
-    if let Some(message) = vmi::wait_for_disks(input.world, &target).filter(|_| is_named) {
-        return Err(Obstacle::Waits(message));
+    let wait = || vmi::wait_for_disks(input.world, &with_destinations(vmi, &migrated));
+    match is_named.then(wait).flatten() {
+        Some(message) => Err(Obstacle::Waits(message)),
+        None => Ok((steps, migrated)),
     }
-    Ok((steps, migrated))
 }
 
 /// Deletes the new PVCs of a migration that was not handed over, and lets the old ones be used. `None` where there are none.
@@ -152,11 +152,18 @@ pub(super) fn give_up(input: &MigrationReconcile<'_>) -> Option<Outcome> {
     (!steps.is_empty()).then(|| steps.into_iter().fold(Outcome::default(), Outcome::after_write))
 }
 
-/// Steps that free the sources of an update of volumes whose hand-over was not written whole.
+/// Steps that free the sources of an update of volumes whose hand-over was not written whole. Another migration of the VMI may be about to
+/// write its own.
 fn unused_moves(input: &MigrationReconcile<'_>) -> Vec<Step> {
     let is_handed_over = |vmi: &VirtualMachineInstance| {
         vmi.status.as_ref().is_some_and(|status| !status.migrated_volumes.is_empty())
     };
+    let is_other = |other: &VirtualMachineInstanceMigration| {
+        other.metadata.uid != input.migration.metadata.uid && !phase(other).is_final()
+    };
+    if input.siblings().any(is_other) {
+        return Vec::new();
+    }
     let Some(vmi) = input.vmi.filter(|vmi| !is_handed_over(vmi)) else { return Vec::new() };
     let vm = vmi::vm_of(input.world, vmi);
     let volumes = vm.map(vmi::volume_update::recorded).unwrap_or_default();

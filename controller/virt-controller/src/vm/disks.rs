@@ -126,10 +126,8 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
         let is_used = used.iter().any(|used| used == name);
         // Of an update of the volumes that goes on.
         let is_copied = |claim: &&PersistentVolumeClaim| {
-            let runs = vmi.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final());
-            runs && claim.copied_into_by().is_some()
-                && claim.copied_into_by() == vm.metadata.uid.as_deref()
-                && claim.moved_to().is_none()
+            vmi.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final())
+                && claim.is_copied_for(vm.metadata.uid.as_deref())
         };
         let moved = || {
             claim

@@ -138,6 +138,11 @@ pub(crate) fn vm_of<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Optio
     (vm.metadata.uid.as_deref() == Some(owner.uid.as_str())).then_some(vm)
 }
 
+/// The uid of the VM of a VMI, where it exists.
+pub(crate) fn vm_uid<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option<&'a str> {
+    vm_of(world, vmi)?.metadata.uid.as_deref()
+}
+
 /// The pods that a VMI owns, of all its attempts.
 pub(crate) fn pods_of<'a>(
     world: &'a World,

@@ -14,8 +14,7 @@
 //! virt-controller that is killed between two writes finds what is left to do in the VMI.
 
 use super::outcome::{Change, Outcome};
-use super::volume_update;
-use super::{VmiReconcile, key_of, vm_of};
+use super::{VmiReconcile, key_of, vm_of, volume_update};
 use crate::template;
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
 use cluster_model::claim_moves::{COPIED_INTO, MOVED_TO, MOVING_TO, RECOVERY};
@@ -52,11 +51,8 @@ pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
                 outcome.before_write(annotate(&source, &json!({MOVING_TO: null, MOVED_TO: target.name})));
         }
         outcome = keep(world, &target).into_iter().fold(outcome, Outcome::before_write);
-        if world
-            .pvcs
-            .get(&target.namespace, &target.name)
-            .is_some_and(|claim| claim.copied_into_by().is_some())
-        {
+        let now = world.pvcs.get(&target.namespace, &target.name);
+        if now.is_some_and(|claim| claim.copied_into_by().is_some()) {
             outcome = outcome.before_write(annotate(&target, &json!({COPIED_INTO: null})));
         }
         let message = format!(
@@ -135,27 +131,24 @@ pub(super) fn settle(input: &VmiReconcile<'_>, next: &VirtualMachineInstance) ->
             made.filter(|claim| claim.moved_by().is_some()).and_then(|claim| Some((target, delete(claim)?))),
         );
     }
+    // What cannot be deleted must not keep the VMI from ending.
     let failure = input.world.failures.get(&key_of(input.vmi));
-    match failure.filter(|failure| failure.about == Attempt::Delete(Kind::PersistentVolumeClaim)) {
-        // What cannot be deleted must not keep the VMI from ending.
-        Some(failure) if steps.is_empty() => {
-            let outcome = left.into_iter().fold(outcome, |outcome, (Key { namespace, name, .. }, _)| {
-                let message = format!(
-                    "PVC {name}, which a live migration that failed has made, cannot be deleted: {}; delete it when that is mended \
-                     (kubectl delete pvc -n {namespace} {name})",
-                    failure.message
-                );
-                outcome.event(true, NOT_DELETED, message)
-            });
-            outcome.change(Change::NoMigratedVolumes)
-        }
-        _ => {
-            steps.extend(left.into_iter().map(|(_, delete)| delete));
-            match steps.is_empty() {
-                true => outcome.change(Change::NoMigratedVolumes),
-                false => steps.into_iter().fold(outcome, Outcome::after_write),
-            }
-        }
+    let refused = failure.filter(|failure| failure.about == Attempt::Delete(Kind::PersistentVolumeClaim));
+    if let Some(failure) = refused.filter(|_| steps.is_empty()) {
+        let outcome = left.into_iter().fold(outcome, |outcome, (Key { namespace, name, .. }, _)| {
+            let message = format!(
+                "PVC {name}, which a live migration that failed has made, cannot be deleted: {}; delete it when that is mended \
+                 (kubectl delete pvc -n {namespace} {name})",
+                failure.message
+            );
+            outcome.event(true, NOT_DELETED, message)
+        });
+        return outcome.change(Change::NoMigratedVolumes);
+    }
+    steps.extend(left.into_iter().map(|(_, delete)| delete));
+    match steps.is_empty() {
+        true => outcome.change(Change::NoMigratedVolumes),
+        false => steps.into_iter().fold(outcome, Outcome::after_write),
     }
 }
 

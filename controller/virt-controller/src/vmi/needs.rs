@@ -2,7 +2,7 @@
 //! is never used again by itself: the guest has written to the other one since.
 
 use super::disk_conflict::may_run;
-use super::{phase, vm_of};
+use super::{phase, vm_uid};
 use crate::volume_origin::{incomplete, unknown};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
@@ -82,7 +82,7 @@ pub(super) fn find(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
 
 /// The state of the PVCs of a VMI as the target of its migration has them: its own disks are copied into those that its VM names.
 pub(super) fn find_for_target(world: &World, vmi: &VirtualMachineInstance) -> DiskNeeds {
-    find_for(world, vmi, vm_of(world, vmi).and_then(|vm| vm.metadata.uid.as_deref()))
+    find_for(world, vmi, vm_uid(world, vmi))
 }
 
 /// `copier`: uid of the VM whose disk may be copied into PVCs.
@@ -91,11 +91,8 @@ fn find_for(world: &World, vmi: &VirtualMachineInstance, copier: Option<&str>) -
     let mut claims = BTreeMap::new();
     let (mut missing, mut filling, mut read) = (None, None, None);
     for name in &claims_of(vmi) {
-        let moved = |claim: &PersistentVolumeClaim| {
-            let is_own = copier.is_some() && claim.copied_into_by() == copier && claim.moved_to().is_none();
-            moved_message(claim).filter(|_| !is_own)
-        };
-        if let Some(message) = world.pvcs.get(namespace, name).and_then(moved) {
+        let claim = world.pvcs.get(namespace, name).filter(|claim| !claim.is_copied_for(copier));
+        if let Some(message) = claim.and_then(moved_message) {
             return DiskNeeds::Moved { message };
         }
         let copied = world.pvcs.get(namespace, name).filter(|claim| is_copied_for_other(world, vmi, claim));

@@ -209,8 +209,8 @@ fn begin(
                 volume.volume_name
             ));
         }
-        let is_own = claim.copied_into_by().is_some() && claim.copied_into_by() == vm.metadata.uid.as_deref();
-        if let Some(message) = moved_message(claim).filter(|_| !is_own || claim.moved_to().is_some()) {
+        let is_own = claim.is_copied_for(vm.metadata.uid.as_deref());
+        if let Some(message) = moved_message(claim).filter(|_| !is_own) {
             return VolumeUpdate::Refused(format!(
                 "cannot migrate the volume {}: {message}",
                 volume.volume_name
@@ -299,7 +299,7 @@ fn changed(world: &World, vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> 
     .collect()
 }
 
-/// The PVC of a volume that is no overlay.
+/// Name of the PVC that a guest writes to through a volume. An overlay (`ephemeral`) has none.
 fn writable_claim(volume: &Volume) -> Option<&str> {
     claim_of(volume).filter(|_| volume.ephemeral.is_none())
 }

@@ -374,3 +374,21 @@ fn an_update_is_tried_again_after_a_failure() {
     arrive(&mut sim, &vmi);
     assert_eq!((used(&sim, &vmi), sim.phase(&second)), ("new".to_owned(), "Succeeded"));
 }
+
+/// virt-controller ends between the steps of a hand-over and the write of the VMI.
+#[test]
+fn a_hand_over_that_was_written_in_part_frees_the_old_pvc_when_its_migration_ends() {
+    let (mut sim, vm, _, _) = on_data();
+    name(&mut sim, &vm, &claim("new"));
+    let key = only(&sim);
+    let old = Key::new(Kind::PersistentVolumeClaim, "n", "data");
+    sim.change(&old, json!({"metadata": {"annotations": {MOVING_TO: "new"}}}));
+    // An earlier migration that has failed leaves what this one may be about to write.
+    let ended = json!({"metadata": {"namespace": "n", "name": "earlier"}, "spec": {"vmiName": "web"}, "status": {"phase": "Failed"}});
+    sim.put(Kind::VirtualMachineInstanceMigration, ended);
+    sim.settle();
+    assert_eq!(note(&sim, &old, MOVING_TO), "new");
+    sim.delete(&key);
+    sim.settle();
+    assert_eq!(note(&sim, &old, MOVING_TO), "");
+}
