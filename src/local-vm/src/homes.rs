@@ -39,7 +39,7 @@ pub(crate) fn all_vms(home: &Home) -> Result<Vec<(Option<VmOfHome>, Result<Vm>)>
     Ok(found)
 }
 
-/// This home with the VMs of each other one that is noted here.
+/// Other homes that are noted in the list of this one. Each keeps its VMs in its own folder, and shares the rest with this home.
 fn others(home: &Home) -> Result<Vec<Home>> {
     let own = file_at(&home.vms())?;
     let mut others = vec![];

@@ -72,8 +72,8 @@ fn has_disk(folder: &Path) -> Result<bool> {
     Ok(!own.is_empty() || foreign.is_empty())
 }
 
-/// True if the pool has a disk that `run` would make for a VM of this name, or something else under its name. An import that was
-/// interrupted is none: it goes on.
+/// True if the pool has a disk that `run` would make for a VM of this name, or something else under its name. The folder of an
+/// interrupted import does not count: the next import continues there.
 pub(crate) fn has_disk_of(home: &Home, vm: &str) -> Result<bool> {
     if !home.pool().is_dir() {
         return Ok(false);

@@ -27,8 +27,8 @@ pub struct PoolDisk {
 }
 
 impl PoolDisk {
-    /// How the disk that has its name `now` differs from it; `None` if it may be the same. Fields that one of them lacks are of an earlier
-    /// version.
+    /// Difference from `now`, the disk that has the name today, as the end of a sentence; `None` if they may be the same disk. A record of
+    /// an earlier version lacks some fields, which then count as equal.
     pub(crate) fn difference(&self, now: &PoolDisk) -> Option<String> {
         let differ = |one: &Option<String>, other: &Option<String>| match (one, other) {
             (Some(one), Some(other)) if one != other => {

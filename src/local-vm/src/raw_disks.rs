@@ -294,8 +294,8 @@ impl RawDisk {
             && matches!(file_at(&self.path), Ok(Some(there)) if there == here)
     }
 
-    /// Its entry in a list of files to be kept. None for a file without a time of birth that does not lie at its path any more: its
-    /// number is given to another one as soon as the disk is removed.
+    /// Entry of this disk in a list of files to be kept. A disk without a time of birth that has left its path has none: once the disk
+    /// is removed, its file system gives the number to another file.
     fn protected(&self) -> Option<ProtectedFile> {
         let protected = self.file.protected(&self.path);
         (self.file.is_surely(&self.file) || protected.at.is_some()).then_some(protected)
