@@ -18,6 +18,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use tests::disk::copy_program;
 
 const MAC: &str = "02:00:00:00:01:07";
 /// Set for the run of this program that is the server.
@@ -83,7 +84,7 @@ fn a_real_client_gets_its_address_from_a_server_without_privileges() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // The user may not read the folder of the build.
     let program = folder.path().join("server");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    copy_program(std::env::current_exe().unwrap(), &program);
     let start = |pod: &Running| {
         let drop_rights = ["setpriv", "--reuid=107", "--regid=107", "--clear-groups", "--bounding-set=-all"];
         let mut command = within(pod, &drop_rights);

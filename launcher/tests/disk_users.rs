@@ -18,6 +18,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use tests::disk::copy_program;
 use tests::loop_device::{Loop, Partitions};
 use tests::qemu_lock::{FORBIDS_WRITES, READS, WRITES, qemu_lock};
 
@@ -252,7 +253,7 @@ fn a_guest_that_starts_at_the_same_moment_is_seen_by_the_other_one() {
     let (machine, host, _claims) = place.prepared("first", &own(), block(&device.0), start).unwrap();
     check_alone(&machine, &host).unwrap();
     let qemu = place.0.path().join("qemu-system-x");
-    fs::copy("/bin/sleep", &qemu).unwrap();
+    copy_program("/bin/sleep", &qemu);
     let disk = File::options().read(true).write(true).open(place.0.path().join("back")).unwrap();
     let mut other = Command::new(&qemu).arg("60").stdin(disk).spawn().unwrap();
     // A new program has its name a moment after its parent goes on.

@@ -89,6 +89,12 @@ pub fn shell(folder: &Path, line: &str) -> Vec<u8> {
     tool(Command::new("bash").args(["-euo", "pipefail", "-c", line]).current_dir(folder))
 }
 
+/// Copies a program that a test then starts. `cp` writes it: a copy that this process wrote would be busy for as long as
+/// a child that another test forked meanwhile has its descriptor.
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    tool(Command::new("cp").arg(from.as_ref()).arg(to.as_ref()));
+}
+
 /// Runs `qemu-img convert` with these arguments and returns the path of its output.
 pub fn qemu_convert(words: &str, from: &Path, to: &Path) -> PathBuf {
     tool(Command::new("qemu-img").arg("convert").args(words.split_whitespace()).arg(from).arg(to));

@@ -62,7 +62,6 @@ fn is_qemu(pid: u32, since: Option<u64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::io::Read as _;
     use std::process::{Command, Stdio};
 
@@ -70,7 +69,8 @@ mod tests {
     fn a_zombie_and_another_process_of_that_number_do_not_run_qemu() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("qemu-system-any");
-        fs::copy("/bin/cat", &program).unwrap();
+        // Written by `cp`: a child that another test forks would keep a copy of ours open, and busy.
+        assert!(Command::new("cp").arg("/bin/cat").arg(&program).status().unwrap().success());
         let mut child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let pid = child.id();
         let started = Process::of(pid).started().unwrap();

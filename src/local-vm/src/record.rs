@@ -448,13 +448,9 @@ mod tests {
 
         pub(crate) fn start(folder: &Path) -> Qemu {
             let program = folder.join("qemu-system-none");
-            std::fs::copy("/bin/sleep", &program).unwrap();
-            // Another test may fork while the copy is open for writing here.
-            let started = std::iter::repeat_with(|| Command::new(&program).arg("1000").spawn());
-            let mut busy = started
-                .take(1000)
-                .filter(|child| !matches!(child, Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy));
-            Qemu(busy.next().unwrap().unwrap())
+            // Written by `cp`: a child that another test forks would keep a copy of ours open, and busy.
+            assert!(Command::new("cp").arg("/bin/sleep").arg(&program).status().unwrap().success());
+            Qemu(Command::new(&program).arg("1000").spawn().unwrap())
         }
     }
 

@@ -3,6 +3,7 @@
 use super::{Laptop, launcher};
 use std::net::TcpListener;
 use tests::coracle::Ran;
+use tests::disk::copy_program;
 
 /// A VM with this volume, and more of its spec and of the file.
 fn vm(volume: &str, spec: &str, beside: &str) -> String {
@@ -166,7 +167,7 @@ fn a_dry_run_needs_no_launcher() {
     let laptop = Laptop::new();
     std::fs::write(laptop.place.path("vm.yaml"), vm("emptyDisk: {capacity: 1Gi}", "", "")).unwrap();
     let alone = laptop.place.path("alone");
-    std::fs::copy(launcher().with_file_name("coracle"), &alone).unwrap();
+    copy_program(launcher().with_file_name("coracle"), &alone);
     let own = laptop.command(&["run", "vm.yaml", "--dry-run"]);
     let mut command = std::process::Command::new(alone);
     command.args(own.get_args()).current_dir(laptop.place.folder()).env("PATH", "/nowhere");

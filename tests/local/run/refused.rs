@@ -3,6 +3,7 @@
 use super::{Laptop, PROGRAM};
 use std::process::Command;
 use tests::coracle::Ran;
+use tests::disk::copy_program;
 
 const RUN: [&str; 8] = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--name", "no"];
 
@@ -46,7 +47,7 @@ fn what_is_missing_names_the_command_that_brings_it() {
     laptop.is_empty();
 
     // The launcher is alone in its folder, and PATH is empty.
-    std::fs::copy(PROGRAM, laptop.place.path("alone")).unwrap();
+    copy_program(PROGRAM, laptop.place.path("alone"));
     let mut alone = Command::new(laptop.place.path("alone"));
     alone.args(RUN).env("PATH", "/nowhere").env("CORACLE_HOME", laptop.place.path("h"));
     alone.env("HOME", laptop.place.folder()).env_remove("CORACLE_LAUNCHER").env_remove("CORACLE_STORE");
@@ -141,7 +142,7 @@ fn a_computer_is_shown_to_somebody_without_a_home() {
 fn a_computer_is_shown_without_a_launcher() {
     let laptop = Laptop::new();
     let place = &laptop.place;
-    std::fs::copy(PROGRAM, place.path("alone")).unwrap();
+    copy_program(PROGRAM, place.path("alone"));
     let show = |args: &[&str]| {
         let own = laptop.command(&[&["host"], args].concat());
         let mut command = Command::new(place.path("alone"));

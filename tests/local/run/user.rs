@@ -3,6 +3,7 @@
 use super::{PROGRAM, fetched, free_port, guest, launcher, until};
 use std::process::{Command, Stdio};
 use tests::coracle::Ran;
+use tests::disk::copy_program;
 use tests::place::Place;
 use tests::serial::{Serial, says};
 
@@ -27,7 +28,7 @@ fn an_ordinary_user_needs_no_more_than_the_programs() {
     let place = Place::empty(PROGRAM);
     // The user may not be able to read the folder of the build.
     for file in [PROGRAM.as_ref(), launcher().as_path()] {
-        std::fs::copy(file, place.path(file.file_name().unwrap().to_str().unwrap())).unwrap();
+        copy_program(file, place.path(file.file_name().unwrap().to_str().unwrap()));
     }
     place.shell(&format!("cp -r {} tiny && chown -R {USER}:{USER} .", guest().display()));
     let command = |line: &str| as_user(&place, &format!("./coracle {line}"));
@@ -68,7 +69,7 @@ fn a_port_that_only_root_may_have_is_told_by_a_dry_run() {
         return;
     }
     let place = Place::empty(PROGRAM);
-    std::fs::copy(PROGRAM, place.path("coracle")).unwrap();
+    copy_program(PROGRAM, place.path("coracle"));
     place.shell(&format!("truncate -s 1M disk.img && chown -R {USER}:{USER} ."));
     let line = "./coracle run disk.img --dry-run -p 80:80";
     Ran::of(as_user(&place, line).output().unwrap()).refused(1, "ports below 1024 are for root");
