@@ -215,13 +215,13 @@ fn a_cancelled_migration_leaves_the_guest_where_it_is() {
 }
 
 /// A MigrationPolicy for a namespace, until the end of the story.
-struct Policy<'a> {
+pub(super) struct Policy<'a> {
     space: &'a Space,
     name: String,
 }
 
 impl Policy<'_> {
-    fn new<'a>(space: &'a Space, name: &str, namespace: &str, rate: &str) -> Policy<'a> {
+    pub(super) fn new<'a>(space: &'a Space, name: &str, namespace: &str, rate: &str) -> Policy<'a> {
         let name = format!("{}-{name}", space.name);
         space.apply(&format!(
             "

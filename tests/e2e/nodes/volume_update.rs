@@ -1,6 +1,6 @@
 //! A running VM takes its disk along to another PVC (`updateVolumesStrategy: Migration`).
 
-use super::migration::{CLAIM, console_there, counting_on, counts_on, ends_as};
+use super::migration::{CLAIM, Policy, console_there, counting_on, counts_on, ends_as};
 use crate::{tiny, with_disks};
 use tests::cluster::{Space, until};
 
@@ -33,6 +33,8 @@ fn a_vm_takes_its_disk_along_to_the_pvc_that_it_names() {
     let size = |space: &Space| space.get("vmi/web", ".status.volumeStatus[?(@.name=='data')].size");
     let (uid, from, bytes) =
         (space.get("vmi/web", ".metadata.uid"), space.get("vmi/web", ".status.nodeName"), size(&space));
+    // So slow that the guest counts on while its disk and its memory are copied.
+    let _slow = Policy::new(&space, "slow", &space.name, "6Mi");
     name(&space, "roomy");
     let migration = migration_for_volumes(&space);
     space.says(
@@ -41,6 +43,7 @@ fn a_vm_takes_its_disk_along_to_the_pvc_that_it_names() {
         "roomy",
     );
     counts_on(&console);
+    assert_ne!(space.get("pvc/roomy", ".metadata.annotations.coracle\\.io/copied-into-by"), "");
     ends_as(&space, &migration, "Succeeded");
     assert_ne!(space.get("vmi/web", ".status.nodeName"), from);
     assert_eq!((space.get("vmi/web", ".metadata.uid"), size(&space)), (uid, bytes.clone()));
@@ -52,6 +55,7 @@ fn a_vm_takes_its_disk_along_to_the_pvc_that_it_names() {
         (String::new(), String::new())
     );
     assert_eq!(space.get("pvc/data", ".metadata.annotations.coracle\\.io/moved-to"), "roomy");
+    assert_eq!(space.get("pvc/roomy", ".metadata.annotations.coracle\\.io/copied-into-by"), "");
     let mut console = console_there(&space);
     counts_on(&console);
     console.keys_are(b"\x03");
