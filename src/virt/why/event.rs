@@ -17,6 +17,8 @@ pub(crate) struct Event {
     /// Kind and name of the involved object.
     pub(crate) kind: Kind,
     pub(crate) name: String,
+    /// Uid of the involved object; empty where the component did not write it.
+    pub(crate) uid: String,
     /// Component that reported it.
     pub(crate) from: String,
     pub(crate) message: String,
@@ -43,10 +45,16 @@ impl Event {
             reason: word("/reason"),
             kind,
             name: word("/involvedObject/name"),
+            uid: word("/involvedObject/uid"),
             from: from.unwrap_or_default().to_owned(),
             message: word("/message").trim().to_owned(),
             count: count.and_then(Value::as_u64).unwrap_or(1).max(1),
         })
+    }
+
+    /// True if the event is about another object that had the name of this one before.
+    pub(super) fn is_of_earlier(&self, object: &Value) -> bool {
+        text(object, "/metadata/uid").is_some_and(|uid| !self.uid.is_empty() && self.uid != uid)
     }
 
     /// Name of the involved object, for messages.

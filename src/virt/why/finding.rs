@@ -40,8 +40,16 @@ const OF_VMI: &[Rule] = &[
 ];
 
 /// Rules while the VMI does not exist.
-const OF_VM: &[Rule] =
-    &[vm::is_deleted, vm::is_new, vm::fails_again, vm::is_off, vm::has_failure, disks::wait, vm::starts];
+const OF_VM: &[Rule] = &[
+    vm::is_deleted,
+    vm::is_new,
+    vm::needs_recovery,
+    vm::fails_again,
+    vm::is_off,
+    vm::has_failure,
+    disks::wait,
+    vm::starts,
+];
 
 /// Finds the reason why a VM waits.
 pub(crate) fn find(facts: &Facts, now: Timestamp) -> Finding {
@@ -95,12 +103,19 @@ impl<'a> RuleContext<'a> {
         }
     }
 
-    /// The newest warning about an object with one of these reasons; no reasons stand for all.
+    /// The newest warning about an object with one of these reasons; no reasons stand for all. A VM or VMI of the name that was deleted
+    /// before is another object.
     pub(super) fn warning(&self, kind: Kind, name: &str, reasons: &[&str]) -> Option<&'a Event> {
+        let object = match kind {
+            Kind::VirtualMachine => self.vm(),
+            Kind::VirtualMachineInstance => self.vmi(),
+            _ => None,
+        };
         self.facts.events.iter().find(|event| {
             event.is_warning
                 && event.kind == kind
                 && event.name == name
+                && !object.is_some_and(|object| event.is_of_earlier(object))
                 && (reasons.is_empty() || reasons.contains(&event.reason.as_str()))
         })
     }

@@ -3,7 +3,8 @@
 use super::fetch::volumes;
 use super::finding::find;
 use super::situations::{
-    condition, event, facts, filled, of_ends, of_guests, of_migrations, of_pods, of_vms, pod, vm, vmi,
+    condition, event, facts, filled, of_ends, of_guests, of_migrations, of_pods, of_vms, of_volumes, pod, vm,
+    vmi,
 };
 use super::{Facts, page};
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ fn now() -> Timestamp {
 #[test]
 fn each_situation_is_found_in_the_words_of_whoever_stands_still() {
     for (situation, facts, says, words, advice) in
-        [of_vms(), of_pods(), of_guests(), of_migrations(), of_ends()].concat()
+        [of_vms(), of_pods(), of_guests(), of_migrations(), of_volumes(), of_ends()].concat()
     {
         let found = find(&facts, now());
         assert!(found.says.starts_with(says), "{situation}: {}", found.says);

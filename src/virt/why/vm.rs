@@ -47,6 +47,20 @@ pub(super) fn is_new(context: &RuleContext<'_>) -> Option<Finding> {
     })
 }
 
+/// A volume of the VM names a PVC that its disk is not on, or not whole.
+pub(super) fn needs_recovery(context: &RuleContext<'_>) -> Option<Finding> {
+    let said = condition(context.vm()?, "ManualRecoveryRequired", "True")?;
+    Some(
+        Finding::new(format!(
+            "VM {} does not start: a volume names a PVC that its disk is not on",
+            context.name
+        ))
+        .since(said.since)
+        .quote([context.quote("virt-controller, ", &said, Kind::VirtualMachine)])
+        .advise(format!("name the PVC of the message in the volume: kubectl edit vm {}", context.name)),
+    )
+}
+
 /// The VM fails to start again and again, and waits for the next attempt.
 pub(super) fn fails_again(context: &RuleContext<'_>) -> Option<Finding> {
     let vm = context.vm()?;

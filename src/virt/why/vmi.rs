@@ -2,7 +2,7 @@
 
 use super::finding::RuleContext;
 use super::{Finding, Quote, advice, migration};
-use crate::virt::json::{self, Condition, condition, list, moment, text};
+use crate::virt::json::{self, Condition, condition, conditions, list, moment, text};
 use cluster_model::conditions::{SYNC_FAILED, UNHEARD};
 use cluster_model::objects::Kind;
 use jiff::Timestamp;
@@ -150,6 +150,9 @@ pub(super) fn runs(context: &RuleContext<'_>) -> Option<Finding> {
                 .advise("look at its readinessProbe, and at the guest on its console"),
         );
     }
+    if let Some(finding) = moves_volumes(context, vmi) {
+        return Some(finding);
+    }
     let volumes: Vec<&str> = list(vmi, "/status/volumeStatus")
         .filter(|volume| volume.get("hotplugVolume").is_some_and(Value::is_object))
         .filter(|volume| !matches!(text(volume, "/phase"), Some("Ready") | None))
@@ -175,6 +178,26 @@ pub(super) fn runs(context: &RuleContext<'_>) -> Option<Finding> {
             )
         }
         None => finding,
+    })
+}
+
+/// The disks of the VM go to other PVCs with the next migration (`updateVolumesStrategy: Migration`).
+fn moves_volumes(context: &RuleContext<'_>, vmi: &Value) -> Option<Finding> {
+    let said = conditions(vmi).find(|said| said.kind == "VolumesChange")?;
+    if said.reason == "VolumesChangeCancellation" {
+        return None;
+    }
+    let goes_on = said.status == "True";
+    let what = if goes_on { "virt-controller to create a migration" } else { "their PVCs" };
+    let finding =
+        Finding::new(format!("VM {} runs, and the move of its volumes waits for {what}", context.name))
+            .since(said.since)
+            .quote([context.quote("virt-controller, ", &said, VMI)])
+            .quote(migration::last_failure(context).filter(|_| goes_on));
+    Some(match goes_on {
+        true => finding
+            .advise("after a failure the next migration comes after a pause; it doubles with each failure"),
+        false => finding.advise("create the PVC, or name the PVCs of before in the VM's volumes again"),
     })
 }
 
