@@ -499,4 +499,19 @@ fn a_disk_of_the_pool_is_raw_whichever_vms_are_known() {
     // By its path, in the pool of another home.
     let other = Place::new();
     assert!(is_written_raw(&other.home, &disk).unwrap());
+    // A user's own files of these names.
+    let own = other.home.pool().join("../mine/disk.img");
+    fs::create_dir_all(own.parent().unwrap()).unwrap();
+    fs::write(&own, QCOW2).unwrap();
+    for (mark, text, is_raw) in [
+        ("disk.json", r#"{"size": 7}"#, false),
+        ("disk.json", "no JSON", false),
+        ("removing", "", false),
+        ("disk.json", r#"{"schema": "coracle.disk/v1"}"#, true),
+    ] {
+        let mark = own.with_file_name(mark);
+        fs::write(&mark, text).unwrap();
+        assert_eq!(is_written_raw(&other.home, &own).unwrap(), is_raw, "{text}");
+        fs::remove_file(mark).unwrap();
+    }
 }

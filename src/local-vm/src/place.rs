@@ -46,6 +46,9 @@ const SWEPT_WITHIN: Duration = Duration::from_secs(2);
 /// Timeout for a process that looks whether a VM is locked.
 const LOOKED_AT_WITHIN: Duration = Duration::from_millis(100);
 
+/// Name of the folder of a home with the disks that outlive VMs.
+pub(crate) const POOL: &str = "pool";
+
 /// Base folders of all state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
@@ -210,7 +213,7 @@ impl Home {
 
     /// Folder of disks that outlive VMs.
     pub fn pool(&self) -> PathBuf {
-        self.data.join("pool")
+        self.data.join(POOL)
     }
 
     /// Makes the folder of a disk of the pool and locks it, as soon as no other process has it locked. A process that

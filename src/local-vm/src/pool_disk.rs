@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::path::{entries, file_at};
-use crate::place::Home;
+use crate::place::{Home, POOL};
 use serde::{Deserialize, Serialize};
+use std::io::Read as _;
 use std::path::Path;
 use storage::FileId;
 
@@ -13,6 +14,11 @@ pub(crate) const DISK: &str = "disk.img";
 pub(crate) const RECORD: &str = "disk.json";
 /// Name of the mark of a removal that has not ended: the record that the disk had.
 pub(crate) const REMOVING: &str = "removing";
+
+/// Value of `schema` in the record.
+pub(crate) const SCHEMA: &str = "coracle.disk/v1";
+/// Longest record that is read.
+const LONGEST: u64 = 64 << 10;
 
 /// A disk of the pool as the record of its VM keeps it: another disk may have come under its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,15 +61,27 @@ impl PoolDisk {
 /// True for a disk of the pool, of this home or of another one. It is raw: a guest may have written its first bytes, whichever VMs
 /// are known.
 pub(crate) fn is_pool_disk(home: &Home, path: &Path, here: FileId) -> Result<bool> {
+    let is_here = |folder: &Path| matches!(file_at(&folder.join(DISK)), Ok(Some(disk)) if disk == here);
+    let marks = |folder: &Path| {
+        [RECORD, REMOVING].map(|mark| folder.join(mark)).into_iter().filter(|mark| mark.is_file())
+    };
     let pool = home.pool();
     let own = if pool.is_dir() { entries(&pool)? } else { vec![] };
-    let named = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
-    for folder in own.into_iter().chain(named) {
-        if [RECORD, REMOVING].iter().any(|mark| folder.join(mark).is_file())
-            && matches!(file_at(&folder.join(DISK)), Ok(Some(disk)) if disk == here)
-        {
-            return Ok(true);
-        }
+    if own.iter().any(|folder| is_here(folder) && marks(folder).next().is_some()) {
+        return Ok(true);
     }
-    Ok(false)
+    let named = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
+    Ok(named.is_some_and(|folder| is_here(&folder) && marks(&folder).any(|mark| is_record(&mark))))
+}
+
+/// True for the record of a disk, also for one that cannot be read, if the folder above has the name of a pool. A user's own `disk.json` is
+/// none.
+fn is_record(mark: &Path) -> bool {
+    let in_pool = || mark.ancestors().nth(2).and_then(Path::file_name).is_some_and(|name| name == POOL);
+    let read = || -> Option<serde_json::Value> {
+        let mut text = Vec::new();
+        std::fs::File::open(mark).ok()?.take(LONGEST).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
+    };
+    read().map_or_else(in_pool, |record| record["schema"] == SCHEMA)
 }

@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lock::LOCK;
 use crate::path::own_entries;
 use crate::place::gone;
-use crate::pool_disk::{DISK, PoolDisk, RECORD, REMOVING};
+use crate::pool_disk::{DISK, PoolDisk, RECORD, REMOVING, SCHEMA};
 use crate::record::now;
 use crate::whole_file::{sync_names, write_whole};
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ impl DiskRecord {
 
     /// A record of a disk that was imported now.
     pub(super) fn new(from: String, size: u64, preallocated: bool) -> DiskRecord {
-        let schema = "coracle.disk/v1".into();
+        let schema = SCHEMA.into();
         let (address, namespace, vm, vms) = (None, None, None, None);
         DiskRecord { schema, from, address, namespace, vm, vms, size, created: now(), preallocated }
     }
