@@ -271,6 +271,7 @@ impl Prepared {
             ui::say(&format!("coracle: warning: {warning}"));
         }
         let mut objects = objects;
+        objects.is_for_test = naming == Naming::Test;
         let mut faults = std::mem::take(&mut objects.faults);
         // Faults of the VMs are reported together with those of all other objects.
         for written in &objects.vmis {

@@ -32,7 +32,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// SRC is any source of 'coracle run'. The serial console is watched; without
 /// --expect and --script the test passes when the guest agent answers or a
 /// login prompt appears. The VM is always removed; when the test fails, the
-/// VM's console output and screen are kept.
+/// VM's console output and screen are kept. A disk file or a device is written
+/// to, as by 'coracle run'; an image is only read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle test os:12\n  \

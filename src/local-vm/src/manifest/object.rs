@@ -52,6 +52,8 @@ pub struct Objects {
     pub config_maps: BTreeMap<String, Located<ConfigMap>>,
     /// The objects were made from the arguments of a command, not read from a manifest.
     pub is_of_arguments: bool,
+    /// The VM is tested and removed: it gets no disk that another VM has.
+    pub is_for_test: bool,
     /// Instance types and preferences, by kind and name.
     pub(super) matched_specs: BTreeMap<(MatcherKind, String), MatchedSpec>,
     /// VMs with an instance type or a preference, until all documents are read.

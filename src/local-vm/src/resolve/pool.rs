@@ -90,6 +90,13 @@ impl Pool<'_> {
                 self.ways(pvc)
             )));
         }
+        let disk = self.images.home.pool().join(pvc).join(DISK);
+        if let Some(vm) = self.user(&disk).filter(|_| self.objects.is_for_test) {
+            let what = format!("{pvc} is a disk of the VM {vm}, and the test would write to it");
+            return Err(Error::refused(what).with_hint(format!(
+                "give the DataVolume or PVC of the test another name, or set another home (CORACLE_HOME); 'coracle rm {vm}' removes the VM"
+            )));
+        }
         let Some(volume) = self.objects.data_volumes.get(pvc).filter(|_| self.objects.is_of_arguments) else {
             return Ok(());
         };

@@ -186,6 +186,19 @@ fn the_data_of_a_refused_disk_is_reached() {
     let start = "'coracle start of-yaml' starts the VM with that disk; 'coracle pool rm";
     place.is_refused("web", "default", &other, start);
     place.is_refused("web", "test", &Objects::default(), start);
+    // A test of the same manifest wrote to it.
+    place.open("web", "default", &manifest("web", A)).unwrap();
+    let mut test = manifest("web", A);
+    test.is_for_test = true;
+    place.is_refused(
+        "web",
+        "default",
+        &test,
+        "web is a disk of the VM of-yaml, and the test would write to it",
+    );
+    crate::vm_folder::forget(&place.images.home, "of-yaml", place.images.home.lock_vm("of-yaml").unwrap())
+        .unwrap();
+    place.open("web", "default", &test).unwrap();
 }
 
 /// A PVC of another namespace had the same disk.
