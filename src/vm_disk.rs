@@ -34,7 +34,7 @@ fn format_in(home: &Home, path: &Path) -> local_vm::Result<Option<Format>> {
     if host_disks::is_written_raw(home, path)? {
         return Ok(Some(Format::Raw));
     }
-    host_disks::check_replaced(home, path, image::format_of).map(|()| None)
+    host_disks::check_replaced(home, path, image::disguise_of).map(|()| None)
 }
 
 #[cfg(test)]
@@ -92,9 +92,12 @@ mod tests {
         std::fs::rename(&disk, place.path().join("away.img")).unwrap();
         std::fs::write(&disk, "plain").unwrap();
         assert_eq!(format_in(&home, &disk).unwrap(), None);
-        std::fs::write(&disk, [&b"QFI\xfb\0\0\0\x03"[..], &[0; 504]].concat()).unwrap();
-        let e = format_in(&home, &disk).unwrap_err().to_string();
-        assert!(e.contains("lies where a VM had another file as a raw disk, and begins like qcow2"), "{e}");
+        for (begin, what) in [(&b"QFI\xfb\0\0\0\x03"[..], "qcow2"), (b"\x1f\x8b\x08\0", "gzip")] {
+            std::fs::write(&disk, [begin, &[0; 504]].concat()).unwrap();
+            let e = format_in(&home, &disk).unwrap_err().to_string();
+            let expected = format!("lies where a VM had another file as a raw disk, and begins like {what}");
+            assert!(e.contains(&expected), "{e}");
+        }
     }
 
     /// A copy of a disk was cut to what its guest had written in front.

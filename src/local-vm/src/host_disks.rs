@@ -246,25 +246,25 @@ pub fn is_written_raw(home: &Home, path: &Path) -> Result<bool> {
     Ok(is_of_guest || is_device_of_guest(home, &device)?)
 }
 
-/// Refuses a file that has taken the place of a raw disk and begins as another format: whether it is that disk, whose guest may
+/// Refuses a file that has taken the place of a raw disk and begins as something else: whether it is that disk, whose guest may
 /// have written the beginning, its identity does not say on each file system. For verbs to which the user can name the format.
-/// `judge` tells it by the first bytes.
+/// `judge` says what it begins like, if not like a raw disk.
 pub fn check_replaced(
     home: &Home,
     path: &Path,
-    judge: impl FnOnce(&Path) -> Result<disk_format::Format>,
+    judge: impl FnOnce(&Path) -> Result<Option<String>>,
 ) -> Result<()> {
     // Nothing but a file is read: the bytes of a pipe are gone then.
     if past_use(home, path, &mut None)? != PastUse::Replaced {
         return Ok(());
     }
-    match judge(path) {
-        Ok(format) if format != disk_format::Format::Raw => Err(Error::refused(format!(
-            "{} lies where a VM had another file as a raw disk, and begins like {format}: a guest can write such a beginning, too",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
+    let Ok(Some(disguise)) = judge(path) else { return Ok(()) };
+    let what = format!(
+        "{} lies where a VM had another file as a raw disk, and begins like {disguise}: a guest can write such a beginning, too",
+        path.display()
+    );
+    Err(Error::refused(what)
+        .with_hint("-f raw reads it as a raw disk; if it is none, move it to another path"))
 }
 
 /// True if a VM has had this block device, one in it or the one that it lies in, by the records of all VMs, also of those that are
