@@ -3,7 +3,7 @@
 //! ```text
 //!                 the old PVC                     the new PVC
 //!  target pod     -                               label `migrationJobUID`, owned by the migration
-//!  hand-over      `moving-to: NEW`                owned as the old one
+//!  hand-over      `moving-to: NEW`, `moving-by`   owned as the old one
 //!  arrival        `moved-to: NEW`                 no label: virt-controller may not delete it any more
 //!  failure        -                               deleted
 //! ```
@@ -22,6 +22,8 @@ use serde_json::{Value, json};
 
 /// Annotation of a PVC with the name of the PVC that a live migration copies its disk into.
 pub const MOVING_TO: &str = "coracle.io/moving-to";
+/// Annotation of that PVC with the uid of the migration: no other one takes both back.
+pub const MOVING_BY: &str = "coracle.io/moving-by";
 /// Annotation of a PVC with the name of the PVC that its guest runs on since a live migration.
 pub const MOVED_TO: &str = "coracle.io/moved-to";
 /// Annotation of a PVC with the name of the PVC that its disk was copied from.
@@ -183,6 +185,11 @@ impl PersistentVolumeClaim {
     /// Name of the PVC that a live migration copies this one into.
     pub fn moving_to(&self) -> Option<&str> {
         self.name_in(MOVING_TO)
+    }
+
+    /// UID of the migration that copies this one into another PVC.
+    pub fn moving_by(&self) -> Option<&str> {
+        self.note(MOVING_BY)
     }
 
     /// UID of the VM whose disk a live migration copies into this PVC, which that VM names.

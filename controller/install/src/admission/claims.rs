@@ -46,7 +46,7 @@ use crate::InstallOptions;
 use api::cdi::GROUP;
 use api::cdi::annotations::{ADOPTED_BY, ALLOW_ADOPTION, CLONE_REQUEST, POPULATED_FOR, RECLAIM_POLICY};
 use api::instancetype::DEFAULTS;
-use cluster_model::claim_moves::{COPIED_INTO, MOVED_FROM, MOVED_TO, MOVING_TO};
+use cluster_model::claim_moves::{COPIED_INTO, MOVED_FROM, MOVED_TO, MOVING_BY, MOVING_TO};
 use cluster_model::objects::{ADOPTS, Kind, MIGRATION_JOB, MIGRATION_NAME, PRIME};
 use cluster_model::state::{SIZE, STATE_FOR};
 
@@ -139,7 +139,7 @@ pub(super) fn is_noted_at_most() -> String {
     let annotations = format!(
         "key.startsWith('cdi.kubevirt.io/') || key == {} || key in {}",
         literal(CLONE_REQUEST),
-        literal([MOVING_TO, MOVED_TO, COPIED_INTO, MIGRATION_NAME])
+        literal([MOVING_TO, MOVING_BY, MOVED_TO, COPIED_INTO, MIGRATION_NAME])
     );
     let labels = format!("key.startsWith({}) || key == {}", literal(DEFAULTS), literal(MIGRATION_JOB));
     format!(

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  before the target pod    the new PVCs are created, owned by the migration
-//!  hand-over                they get their lasting owner; the old ones get `moving-to`; the VMI `status.migratedVolumes`
+//!  hand-over                they get their lasting owner; the old ones get `moving-to` and `moving-by`; the VMI
+//!                           `status.migratedVolumes`
 //!  from then on             `vmi::moved_claims` decides by the status of the VMI
 //!  failure before           the new PVCs are deleted, and the annotation is removed
 //! ```
@@ -12,13 +13,13 @@
 //! **Guarantees.** The steps of the hand-over come before the VMI is written, and each requires that its PVC is unchanged: a PVC that
 //! is being deleted takes no guest.
 
+use super::MigrationReconcile;
 use super::obstacle::Obstacle;
 use super::outcome::Outcome;
-use super::{MigrationReconcile, phase};
 use crate::vmi::{self, CopiedClaim, claim_info};
-use api::migration::{Phase, VirtualMachineInstanceMigration};
+use api::migration::Phase;
 use api::vmi::{ClaimInfo, MigratedVolume, VirtualMachineInstance};
-use cluster_model::claim_moves::{self, COPIED_INTO, MOVING_TO};
+use cluster_model::claim_moves::{self, COPIED_INTO, MOVING_BY, MOVING_TO};
 use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, World, key, owner};
 use cluster_model::plan::Step;
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ pub(super) enum TargetClaims {
 
 /// The PVCs of the target pod of a migration.
 pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> TargetClaims {
-    let (mut migrated, mut missing) = (Vec::new(), Vec::new());
+    let (mut migrated, mut absent) = (Vec::new(), Vec::new());
     let found = match vmi::copied_claims(input.world, vmi) {
         Ok(found) => found,
         Err(message) => return TargetClaims::Refused(refusal(&message)),
@@ -53,26 +54,40 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
                 None => migrated.push(migrated_volume(input.world, volume, source, claim)),
             },
             None if destination.is_some() => {
-                return TargetClaims::Waits(format!(
-                    "PVC {} for the disk {volume} does not exist",
-                    target.name
-                ));
+                return TargetClaims::Waits(missing(&target.name, &volume));
             }
             None => {
                 let vm = vmi::vm_uid(input.world, vmi);
                 let object = claim_moves::object(&input.migration.metadata, source, &target, vm);
-                missing.push((target.name.clone(), Step::Create { key: target, object }));
+                absent.push((target.name.clone(), Step::Create { key: target, object }));
             }
         }
     }
-    if !missing.is_empty() {
-        return TargetClaims::Missing(missing);
+    if !absent.is_empty() {
+        return TargetClaims::Missing(absent);
     }
     let target = with_destinations(vmi, &migrated);
     match is_named.then(|| vmi::wait_for_disks(input.world, &target)).flatten() {
         Some(message) => TargetClaims::Waits(message),
         None => TargetClaims::Ready(Box::new(target)),
     }
+}
+
+/// The reason why a migration of the VMI waits for PVCs that its VM names.
+pub(super) fn wait_for_named(world: &World, vmi: &VirtualMachineInstance) -> Option<String> {
+    let volumes = vmi::volume_update::of_vmi(world, vmi);
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    for volume in &volumes {
+        let name = volume.destination()?;
+        if world.pvcs.get(namespace, name).is_none() {
+            return Some(missing(name, &volume.volume_name));
+        }
+    }
+    (!volumes.is_empty()).then(|| vmi::wait_for_disks(world, &with_destinations(vmi, &volumes))).flatten()
+}
+
+fn missing(claim: &str, volume: &str) -> String {
+    format!("PVC {claim} for the disk {volume} does not exist")
 }
 
 /// The VMI as the target has it.
@@ -129,8 +144,9 @@ pub(super) fn hand_over(
         } else {
             steps.extend(own(claim, claim_moves::lasting_owner(input.world, source).as_ref()));
         }
-        if source.moving_to() != Some(&target.name) {
-            steps.push(annotate(source, &json!({MOVING_TO: target.name})));
+        let uid = input.migration.metadata.uid.as_deref();
+        if source.moving_to() != Some(&target.name) || source.moving_by() != uid {
+            steps.push(annotate(source, &json!({MOVING_TO: target.name, MOVING_BY: uid})));
         }
         is_named |= destination.is_some();
         migrated.push(migrated_volume(input.world, volume, source, claim));
@@ -152,18 +168,13 @@ pub(super) fn give_up(input: &MigrationReconcile<'_>) -> Option<Outcome> {
     (!steps.is_empty()).then(|| steps.into_iter().fold(Outcome::default(), Outcome::after_write))
 }
 
-/// Steps that free the sources of an update of volumes whose hand-over was not written whole. Another migration of the VMI may be about to
-/// write its own.
+/// Steps that free the sources of an update of volumes whose hand-over this migration has written in part. What another migration of
+/// the VMI has written stays, also where nobody knows its result.
 fn unused_moves(input: &MigrationReconcile<'_>) -> Vec<Step> {
+    let uid = input.migration.metadata.uid.as_deref();
     let is_handed_over = |vmi: &VirtualMachineInstance| {
         vmi.status.as_ref().is_some_and(|status| !status.migrated_volumes.is_empty())
     };
-    let is_other = |other: &VirtualMachineInstanceMigration| {
-        other.metadata.uid != input.migration.metadata.uid && !phase(other).is_final()
-    };
-    if input.siblings().any(is_other) {
-        return Vec::new();
-    }
     let Some(vmi) = input.vmi.filter(|vmi| !is_handed_over(vmi)) else { return Vec::new() };
     let vm = vmi::vm_of(input.world, vmi);
     let volumes = vm.map(vmi::volume_update::recorded).unwrap_or_default();
@@ -171,9 +182,10 @@ fn unused_moves(input: &MigrationReconcile<'_>) -> Vec<Step> {
     let free = |volume: &MigratedVolume| {
         let (source, destination) = (volume.source()?, volume.destination()?);
         let claim = input.world.pvcs.get(namespace, source)?;
-        let is_moving = claim.moving_to() == Some(destination) && claim.moved_to().is_none();
+        let is_own =
+            claim.moving_to() == Some(destination) && claim.moving_by() == uid && claim.moved_to().is_none();
         let key = Key::new(Kind::PersistentVolumeClaim, namespace, source);
-        is_moving.then(|| vmi::free(input.world, &key, destination)).flatten()
+        is_own.then(|| vmi::free(input.world, &key, destination)).flatten()
     };
     volumes.iter().filter_map(free).collect()
 }

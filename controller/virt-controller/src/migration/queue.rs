@@ -9,7 +9,7 @@
 //! its target pod, and counts as one that goes on.
 
 use super::obstacle::obstacle;
-use super::{MigrationReconcile, existing_target, phase, vmi_of};
+use super::{MigrationReconcile, copied_claims, existing_target, phase, vmi_of};
 use api::migration::{Phase, VirtualMachineInstanceMigration};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::objects::{Kind, World, key};
@@ -67,6 +67,7 @@ fn can_go_on(
         && spec.receive.is_none()
         && !world.failures.contains_key(&own)
         && obstacle(world, migration, vmi).is_none()
+        && copied_claims::wait_for_named(world, vmi).is_none()
 }
 
 /// True for a migration that has a target pod, or may be about to have one.

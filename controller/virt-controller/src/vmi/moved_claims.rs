@@ -17,7 +17,7 @@ use super::outcome::{Change, Outcome};
 use super::{VmiReconcile, key_of, vm_of, volume_update};
 use crate::template;
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
-use cluster_model::claim_moves::{COPIED_INTO, MOVED_TO, MOVING_TO, RECOVERY};
+use cluster_model::claim_moves::{COPIED_INTO, MOVED_TO, MOVING_BY, MOVING_TO, RECOVERY};
 use cluster_model::objects::{
     Attempt, Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key,
 };
@@ -47,8 +47,8 @@ pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
         };
         // A PVC that is gone has nothing to protect.
         if world.pvcs.get(&source.namespace, &source.name).is_some() {
-            outcome =
-                outcome.before_write(annotate(&source, &json!({MOVING_TO: null, MOVED_TO: target.name})));
+            let arrived = json!({MOVING_TO: null, MOVING_BY: null, MOVED_TO: target.name});
+            outcome = outcome.before_write(annotate(&source, &arrived));
         }
         outcome = keep(world, &target).into_iter().fold(outcome, Outcome::before_write);
         let now = world.pvcs.get(&target.namespace, &target.name);
@@ -160,11 +160,14 @@ pub(crate) fn abandon(world: &World, target: &PersistentVolumeClaim) -> Vec<Step
     source.and_then(|source| free(world, &source, name)).into_iter().chain(delete(target)).collect()
 }
 
-/// Removes the annotations of an old PVC that lead to a new one.
+/// Removes the annotations of an old PVC that lead to a new one, and that are the same as at the decision: another migration may have
+/// written its own meanwhile.
 pub(crate) fn free(world: &World, source: &Key, target: &str) -> Option<Step> {
     let claim = world.pvcs.get(&source.namespace, &source.name)?;
     let is_its = [claim.moving_to(), claim.moved_to()].contains(&Some(target));
-    is_its.then(|| annotate(source, &json!({MOVING_TO: null, MOVED_TO: null})))
+    let change = json!({"metadata": {"annotations": {MOVING_TO: null, MOVING_BY: null, MOVED_TO: null}}});
+    let version = claim.meta.resource_version.clone().unwrap_or_default();
+    is_its.then(|| Step::Patch { key: source.clone(), version, change, part: None })
 }
 
 /// Deletes a new PVC that is the same as at the decision: not one that the guest has arrived on meanwhile.

@@ -2,15 +2,19 @@
 
 use super::*;
 
-/// Settings of the cluster.
 fn limited(cluster: i64, node: i64) -> Sim {
     let mut sim = Sim::new();
+    limit(&mut sim, cluster, node);
+    sim
+}
+
+/// Sets the limits of the cluster, and of each node.
+pub(super) fn limit(sim: &mut Sim, cluster: i64, node: i64) {
     let migrations =
         json!({"parallelMigrationsPerCluster": cluster, "parallelOutboundMigrationsPerNode": node});
     let spec = json!({"configuration": {"migrations": migrations}});
     let meta = json!({"namespace": "kubevirt", "name": "kubevirt", "resourceVersion": "99"});
     sim.world.put(Kind::KubeVirt, json!({"metadata": meta, "spec": spec}), sim.now);
-    sim
 }
 
 /// VMIs that run, on this node each.

@@ -2,7 +2,7 @@
 
 use super::copied_claims::{disk, end, note, of_vm, used};
 use super::*;
-use cluster_model::claim_moves::{COPIED_INTO, MOVED_TO, MOVING_TO, RECOVERY};
+use cluster_model::claim_moves::{COPIED_INTO, MOVED_TO, MOVING_BY, MOVING_TO, RECOVERY};
 
 /// A VM that runs on the PVC `data`, and the PVC `new`.
 fn on_data() -> (Sim, Key, Key, Key) {
@@ -382,8 +382,9 @@ fn a_hand_over_that_was_written_in_part_frees_the_old_pvc_when_its_migration_end
     name(&mut sim, &vm, &claim("new"));
     let key = only(&sim);
     let old = Key::new(Kind::PersistentVolumeClaim, "n", "data");
-    sim.change(&old, json!({"metadata": {"annotations": {MOVING_TO: "new"}}}));
-    // An earlier migration that has failed leaves what this one may be about to write.
+    let uid = sim.get(&key)["metadata"]["uid"].clone();
+    sim.change(&old, json!({"metadata": {"annotations": {MOVING_TO: "new", MOVING_BY: uid}}}));
+    // An earlier migration that has failed leaves what this one has written.
     let ended = json!({"metadata": {"namespace": "n", "name": "earlier"}, "spec": {"vmiName": "web"}, "status": {"phase": "Failed"}});
     sim.put(Kind::VirtualMachineInstanceMigration, ended);
     sim.settle();
@@ -391,4 +392,60 @@ fn a_hand_over_that_was_written_in_part_frees_the_old_pvc_when_its_migration_end
     sim.delete(&key);
     sim.settle();
     assert_eq!(note(&sim, &old, MOVING_TO), "");
+}
+
+/// An earlier attempt, whose hand-over was never begun, took the mark away, and the VM started on the PVC of before.
+#[test]
+fn a_pvc_whose_result_nobody_knows_is_freed_by_no_other_migration() {
+    use api::launcher::{Ending, Life, MIGRATED};
+    let (mut sim, vm, vmi, _) = on_data();
+    sim.change(&vm, json!({"spec": {"running": null, "runStrategy": "Manual"}}));
+    name(&mut sim, &vm, &claim("new"));
+    let key = only(&sim);
+    hand_over(&mut sim, &key);
+    let old = Key::new(Kind::PersistentVolumeClaim, "n", "data");
+    assert_eq!(note(&sim, &old, MOVING_BY), sim.get(&key)["metadata"]["uid"].as_str().unwrap());
+    let source = sim.pod_of(&vmi).unwrap();
+    let target = target(&sim, &key).unwrap();
+    report(
+        &mut sim,
+        &vmi,
+        &json!({"targetNodeAddress": "192.0.2.2", "endTimestamp": "2027-01-01T00:00:09Z"}),
+    );
+    let left = Some(Ending { life: Life::Failed, reason: Some(MIGRATED.into()), message: None });
+    sim.launcher_ends(&source, "Succeeded", 0, left);
+    sim.launcher_ends(&target, "Failed", 1, None);
+    sim.settle();
+    sim.advance(600);
+    sim.settle();
+    assert_eq!((sim.phase(&key), note(&sim, &old, MOVING_TO)), ("Failed", "new"));
+    let ended = json!({"metadata": {"namespace": "n", "name": "earlier"}, "spec": {"vmiName": "web"}, "status": {
+        "phase": "Failed", "migrationState": {"failureReason": "no node"},
+    }});
+    sim.put(Kind::VirtualMachineInstanceMigration, ended);
+    sim.settle();
+    assert_eq!(note(&sim, &old, MOVING_TO), "new");
+    name(&mut sim, &vm, &claim("data"));
+    sim.vanish(&source);
+    sim.change(&vm, json!({"spec": {"runStrategy": "Always"}}));
+    sim.settle();
+    assert_eq!(sim.condition(&vm, RECOVERY).unwrap().0, "True");
+    assert!(!sim.objects.contains_key(&vmi), "it is not started");
+}
+
+/// Updates that waited for the disks of other VMs kept all others of the cluster waiting.
+#[test]
+fn an_update_that_waits_for_its_pvc_takes_no_place_of_other_migrations() {
+    let (mut sim, vm, _, _) = on_data();
+    queue::limit(&mut sim, 1, 9);
+    let mut user = vmi("user");
+    user["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "new"}}]);
+    let user = sim.put(Kind::VirtualMachineInstance, user);
+    sim.boot(&user);
+    name(&mut sim, &vm, &claim("new"));
+    let key = only(&sim);
+    assert!(waits_for(&sim, &key).contains("PVC new is a disk of VMI user"), "{}", waits_for(&sim, &key));
+    let next = running(&mut sim, "next");
+    let other = migration(&mut sim, "other", &next, &json!({}));
+    assert!(target(&sim, &other).is_some(), "{}", waits_for(&sim, &other));
 }
