@@ -44,9 +44,17 @@ pub fn runs_qemu(state: &State) -> bool {
     state.qemu_pid.is_some_and(|pid| is_qemu(pid, state.qemu_started))
 }
 
-/// True if a QEMU has this process ID. It may be that of another VM, if the ID was used again.
-pub fn is_any_qemu(pid: u32) -> bool {
-    is_qemu(pid, None)
+/// True if a QEMU has this process ID that runs a guest of this name.
+pub fn is_qemu_of(pid: u32, guest: &str) -> bool {
+    is_qemu(pid, None) && guest_of(pid).as_deref() == Some(guest)
+}
+
+/// Name of a QEMU's guest in the argument `-name guest=NAME,…`.
+fn guest_of(pid: u32) -> Option<String> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let text = String::from_utf8_lossy(&line);
+    let named = text.split('\0').skip_while(|word| *word != "-name").nth(1)?;
+    named.split(',').find_map(|part| part.strip_prefix("guest=")).map(str::to_owned)
 }
 
 /// True if this process is the QEMU that started at `since`. Without a start time its name must be one of

@@ -285,7 +285,7 @@ pub fn end(home: &Home, name: &str) -> Result<()> {
     }
 }
 
-/// The QEMU of a VM by the pid files of libvirt: its process ID and its file, if such a process runs. This holds without the
+/// The QEMU of a VM by the pid files of libvirt, which have the name of its guest: its process ID and its file, if such a process runs. This holds without the
 /// launcher and its record.
 pub fn qemu(home: &Home, name: &str) -> Result<Option<(u32, PathBuf)>> {
     let folder = root(home, name).join("run/qemu");
@@ -308,8 +308,10 @@ pub fn qemu(home: &Home, name: &str) -> Result<Option<(u32, PathBuf)>> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             other => other.map_err(|e| cannot(&path, e))?,
         };
-        // A file without a number was cut short by a crash of the host, which no QEMU outlives.
-        if let Some(pid) = text.trim().parse().ok().filter(|&pid| process::is_any_qemu(pid)) {
+        // The process ID may be that of another VM's QEMU by now. A file without a number was cut short by a crash of the host, which
+        // no QEMU outlives.
+        let guest = path.file_stem().unwrap_or_default().to_string_lossy();
+        if let Some(pid) = text.trim().parse().ok().filter(|&pid| process::is_qemu_of(pid, &guest)) {
             return Ok(Some((pid, path)));
         }
     }
@@ -492,11 +494,26 @@ mod tests {
         let root = root(&home, "m");
         home.make(&root.join("run/qemu")).unwrap();
         std::fs::write(root.join("vm.json"), "{}").unwrap();
-        let qemu = crate::record::Qemu::start(folder.path());
+        let qemu = crate::record::Qemu::start(folder.path(), "m");
         std::fs::write(root.join("run/qemu/m.pid"), qemu.id().to_string()).unwrap();
         let e = start_anew(&program, &home, "m").unwrap_err().to_string();
         assert!(e.contains(&format!("earlier run (process {}) runs", qemu.id())), "{e}");
         assert!(root.join("vm.json").exists(), "a launcher can take it over");
+    }
+
+    /// The QEMU of another VM, which had got the process ID, passed for that of this one.
+    #[test]
+    fn the_qemu_of_another_vm_is_not_that_of_this_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path());
+        let file = root(&home, "m").join("run/qemu/default_m.pid");
+        home.make(file.parent().unwrap()).unwrap();
+        for (guest, is_own) in [("default_m", true), ("default_m2", false), ("other_m", false)] {
+            let started = crate::record::Qemu::start(folder.path(), guest);
+            std::fs::write(&file, started.id().to_string()).unwrap();
+            let found = qemu(&home, "m").unwrap();
+            assert_eq!(found, is_own.then(|| (started.id(), file.clone())), "{guest}");
+        }
     }
 
     #[test]
