@@ -141,7 +141,7 @@ impl HardwareArgs {
         for cdrom in &self.cdroms {
             flags.drives.push(Drive::Cdrom(existing(cdrom)?));
         }
-        let source = VmSource { name: name_from(source), made_from, is_image };
+        let source = VmSource { name: name_from(source), made_from, is_image, drives: flags.drives.clone() };
         flags.name = choose(&source)?;
         Ok(VmObjects { documents: flags.objects(), source, raws })
     }

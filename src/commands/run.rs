@@ -202,9 +202,11 @@ impl Naming {
         };
         let name = claimed.as_ref().map_or(wanted, NewName::as_str).to_owned();
         if self != Naming::Test && name != wanted {
-            ui::say(&format!(
-                "coracle: the VM is called {name}: {wanted} is another one; 'coracle rm {wanted}' frees that name"
-            ));
+            let why = match home.vm(wanted).exists() {
+                true => format!("{wanted} is another one; 'coracle rm {wanted}' frees that name"),
+                false => format!("a VM of another home has the disk of {wanted} in the pool"),
+            };
+            ui::say(&format!("coracle: the VM is called {name}: {why}"));
         }
         Ok((name, claimed))
     }
@@ -334,7 +336,7 @@ impl Prepared {
     }
 
     fn starter<'a>(&'a self, args: &'a StartArgs, launcher: &'a Path) -> Starter<'a> {
-        let made_from = self.source.as_ref().map(|source| source.made_from.as_str());
+        let made_from = self.source.as_ref();
         Starter { options: self.options(args), launcher, remove: false, made_from, owner: None }
     }
 

@@ -92,8 +92,11 @@ pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
     }
 }
 
-/// Removes a VM that has ended. With `force` a running VM is powered off first.
+/// Removes a VM that has ended. With `force` a running VM is powered off first. A copied record is removed without its VM.
 pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
+    if vm_folder::remove_copy(home, name)? {
+        return Ok(());
+    }
     remove_chosen(home, name, force, |_, _| true, || {})
 }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::disk_files::DiskFiles;
+use crate::from_image::Drive;
+use crate::new_name::{NewName, VmSource};
 use crate::resolve::image::usable;
 use api::launcher::{Resolved, Sync};
 use serde_json::json;
@@ -428,6 +430,32 @@ fn a_device_path_that_leads_elsewhere_is_refused_at_the_next_start() {
     refresh(&place.home, &mut record, usable).unwrap();
     assert_eq!(record.devices, devices(&record.sync).unwrap());
     check_unchanged(&record).unwrap();
+}
+
+/// The record of the VM was replaced whose disk another loop device has now.
+#[test]
+fn a_derived_name_takes_no_stopped_vm_of_another_device_of_that_path() {
+    let place = Place::new();
+    let (own, other) = (place.image("own.img", b"", 1 << 20), place.image("other.img", b"", 1 << 20));
+    let (Some(device), Some(second)) = (Loop::over(&own), Loop::over(&other)) else { return };
+    let path = place.folder.path().join("device");
+    lead(&path, &device);
+    let mut record = with_device(&place, &path);
+    record.made_from = Some("file /dev/loop".into());
+    record.save(&place.home).unwrap();
+    let source = VmSource {
+        name: "vm".into(),
+        made_from: "file /dev/loop".into(),
+        is_image: false,
+        drives: vec![Drive::File(path.clone(), None)],
+    };
+    let derived = || NewName::derived(&place.home, &source, false).unwrap().as_str().to_owned();
+    assert_eq!(derived(), "vm");
+    lead(&path, &second);
+    assert_eq!(derived(), "vm-2");
+    record.devices.clear();
+    record.save(&place.home).unwrap();
+    assert_eq!(derived(), "vm", "an earlier version recorded no device");
 }
 
 /// `rm` forgot the device, and a conversion believed the header that its guest had written there.

@@ -131,6 +131,14 @@ impl HostDevice {
         }
     }
 
+    /// True if this may be one of the devices of a VM: the one of the same path, or of any path where none has it.
+    pub(crate) fn may_be_one_of(&self, known: &HostDevices) -> bool {
+        match known.values().find(|known| known.path == self.path) {
+            Some(known) => self.id.may_be(&known.id),
+            None => known.values().any(|known| self.id.may_be(&known.id)),
+        }
+    }
+
     /// The file below a loop device, with its path.
     pub(crate) fn backing(&self) -> Option<(&Path, HostFile)> {
         let backing = self.id.backing()?;

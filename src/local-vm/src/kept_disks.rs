@@ -75,19 +75,33 @@ fn has_disk(folder: &Path) -> Result<bool> {
 /// True if the pool has a disk that `run` would make for a VM of this name, or something else under its name. The folder of an
 /// interrupted import does not count: the next import continues there.
 pub(crate) fn has_disk_of(home: &Home, vm: &str) -> Result<bool> {
-    if !home.pool().is_dir() {
-        return Ok(false);
-    }
-    for folder in folder_entries(&home.pool())? {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_further = name
-            .strip_prefix(&format!("{vm}-disk"))
-            .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-        if (name == vm || is_further) && !matches!(DiskRecord::find(&folder), Ok(None)) {
+    Ok(folders_of(home, vm)?.iter().any(|folder| !matches!(DiskRecord::find(folder), Ok(None))))
+}
+
+/// True if a VM of another home has a disk that `run` would use for a VM of this name.
+pub(crate) fn has_disk_of_other_home(home: &Home, vm: &str) -> Result<bool> {
+    for folder in folders_of(home, vm)? {
+        if user_in_other_home(home, &folder)?.is_some() {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Folders of the pool with the names that `run` gives to the disks of a VM of this name.
+fn folders_of(home: &Home, vm: &str) -> Result<Vec<PathBuf>> {
+    if !home.pool().is_dir() {
+        return Ok(vec![]);
+    }
+    let mut folders = folder_entries(&home.pool())?;
+    folders.retain(|folder| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let is_further = name
+            .strip_prefix(&format!("{vm}-disk"))
+            .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+        name == vm || is_further
+    });
+    Ok(folders)
 }
 
 /// Removes a disk, and returns the number of freed bytes. The disk of a VM is removed with `force` alone, and that of
@@ -183,8 +197,19 @@ fn identities(folder: &Path) -> Result<Vec<FileId>> {
     files.filter_map(|path| file_at(&path).transpose()).collect()
 }
 
-/// Refuses the disk of a VM of another home: of one that has noted its disks here, and of the one that made the disk.
+/// Refuses the disk of a VM of another home.
 fn check_other_homes(home: &Home, name: &str, folder: &Path) -> Result<()> {
+    match user_in_other_home(home, folder)? {
+        Some(vm) => Err(Error::failed(format!("{name} is a disk of the VM {vm}")).with_hint(
+            "give the verb the same XDG_STATE_HOME as that VM has; -f removes the disk in any case",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// VM of another home that has the disk in this folder of the pool. The homes are those that have noted their disks here, and the one
+/// that made the disk.
+pub(crate) fn user_in_other_home(home: &Home, folder: &Path) -> Result<Option<VmOfHome>> {
     let mut vms = all_vms(home)?;
     // A record that cannot be read has its error in the list.
     if let Ok(Some(DiskRecord { vms: Some(maker), .. })) = DiskRecord::find(folder)
@@ -194,14 +219,11 @@ fn check_other_homes(home: &Home, name: &str, folder: &Path) -> Result<()> {
         let of = |name| Some(VmOfHome { name, vms: Some(maker.clone()) });
         vms.extend(Vm::all(&home.with_vms(&maker))?.into_iter().map(|(name, vm)| (of(name), vm)));
     }
-    vms.retain(|(vm, _)| vm.as_ref().is_none_or(|vm| vm.vms.is_some()));
+    // A copied record cannot start with the disk.
+    let is_copy = |vm: &Result<Vm>| vm.as_ref().is_ok_and(|vm| matches!(vm.is_copy(), Ok(true)));
+    vms.retain(|(whose, vm)| whose.as_ref().is_none_or(|whose| whose.vms.is_some()) && !is_copy(vm));
     let files = identities(folder)?;
-    match users(vms)?.into_iter().find(|(used, _)| files.contains(used)) {
-        Some((_, Some(vm))) => Err(Error::failed(format!("{name} is a disk of the VM {vm}")).with_hint(
-            "give the verb the same XDG_STATE_HOME as that VM has; -f removes the disk in any case",
-        )),
-        _ => Ok(()),
-    }
+    Ok(users(vms)?.into_iter().find(|(used, _)| files.contains(used)).and_then(|(_, vm)| vm))
 }
 
 /// Locks a VM that had a disk a moment ago.

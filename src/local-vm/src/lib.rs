@@ -6,6 +6,7 @@
 //!                                                                               │ start
 //!     record ◄── vm.json, kept for every other verb ────────────────────────────┤
 //!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
+//!     record_folder ── the folder that a record was written to, by which a copied record is told
 //!     worker ── reads foreign bytes, in a confined process of its own
 //!     confined ── logs the confinement of all these processes at -v
 //!     new_name ── the name of a new VM, locked from its choice until the VM has started
@@ -44,6 +45,7 @@ pub mod place;
 mod pool_disk;
 mod raw_disks;
 pub mod record;
+mod record_folder;
 pub mod resolve;
 pub mod start;
 pub mod unpacked;

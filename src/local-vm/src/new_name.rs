@@ -2,8 +2,8 @@
 //!
 //! | record of the name | `--name`, a manifest | derived by `run` | of `test` |
 //! |---|---|---|---|
-//! | none | taken | taken | taken |
-//! | a stopped VM that `run` made of the same source, without `--rm` | replaced | replaced, but not by `--rm` | next name |
+//! | none | taken | taken, but no pool disk of another home's VM for a URL | taken, but no pool disk |
+//! | a stopped VM that `run` made of the same source and disks, without `--rm` | replaced | replaced, but not by `--rm` | next name |
 //! | another stopped VM | replaced | next name | next name |
 //! | a VM that runs | refused | next name; refused for the same file or URL | next name |
 //!
@@ -11,10 +11,14 @@
 //! something else keeps its record, its TPM and its files.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::kept_disks::has_disk_of;
-use crate::place::{Home, Lock, check_name};
-use crate::record::Vm;
+use crate::from_image::Drive;
+use crate::host_file::HostDevice;
+use crate::kept_disks::{has_disk_of, has_disk_of_other_home};
+use crate::place::{Home, Lock, check_name, real};
+use crate::record::{Record, Vm};
 use crate::vm_folder::{LeftFolder, remove_left};
+use cdi::source::name_digest;
+use std::collections::BTreeSet;
 
 /// Numbers that are tried, from 1 on, which is not written.
 const NUMBERS: std::ops::Range<u32> = 1..1000;
@@ -36,6 +40,47 @@ pub struct VmSource {
     pub made_from: String,
     /// True for an image, of which several VMs can run.
     pub is_image: bool,
+    /// All drives of the VM.
+    pub drives: Vec<Drive>,
+}
+
+impl VmSource {
+    /// Drives whose writes outlive a run, as the record of the VM keeps them: files by their paths without links, URLs by their
+    /// digests.
+    pub(crate) fn lasting_drives(&self) -> Result<BTreeSet<String>> {
+        let drives = self.drives.iter().filter_map(|drive| match drive {
+            Drive::File(path, _) => Some(real(path).map(|path| format!("file {}", path.display()))),
+            Drive::Web(url) => Some(Ok(format!("url {}", name_digest(url)))),
+            Drive::Image(_) | Drive::Cdrom(_) | Drive::Empty(_) => None,
+        });
+        drives.collect()
+    }
+
+    /// True if the VM of a record was made of this source, which is the same device if it is one.
+    fn is_of(&self, record: &Record) -> Result<bool> {
+        if record.made_from.as_ref() != Some(&self.made_from) {
+            return Ok(false);
+        }
+        for drive in &self.drives {
+            // Earlier versions recorded no devices.
+            if let Drive::File(path, _) = drive
+                && !record.devices.is_empty()
+                && let Some(now) = HostDevice::find(path)?
+                && !now.may_be_one_of(&record.devices)
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// True if the VM of a record has the same lasting drives. Earlier versions recorded none.
+    fn has_drives_of(&self, record: &Record) -> Result<bool> {
+        match &record.lasting_drives {
+            Some(drives) => Ok(*drives == self.lasting_drives()?),
+            None => Ok(true),
+        }
+    }
 }
 
 impl NewName {
@@ -49,16 +94,18 @@ impl NewName {
     /// The name that `run` derives from a source. `remove`: the new VM is removed after its end.
     pub fn derived(home: &Home, source: &VmSource, remove: bool) -> Result<NewName> {
         let is_free = |vm: &Vm| {
-            if vm.record.made_from.as_ref() != Some(&source.made_from) {
+            if !source.is_of(&vm.record)? || vm.is_copy()? {
                 return Ok(false);
             }
             match vm.standing()?.is_up() {
                 // Its start refuses a second VM with the same disk.
                 true => Ok(!source.is_image),
-                false => Ok(!vm.record.remove && !remove),
+                false => Ok(!vm.record.remove && !remove && source.has_drives_of(&vm.record)?),
             }
         };
-        NewName::first(home, &source.name, !source.is_image, is_free, |_| Ok(true))
+        let has_pool_disk = source.drives.iter().any(|drive| matches!(drive, Drive::Web(_)));
+        let is_new = |name: &str| Ok(!has_pool_disk || !has_disk_of_other_home(home, name)?);
+        NewName::first(home, &source.name, !source.is_image, is_free, is_new)
     }
 
     /// The first name of `wanted` that neither a VM nor a disk of the pool has.
@@ -151,7 +198,7 @@ mod tests {
     use std::path::Path;
 
     fn source(made_from: &str, is_image: bool) -> VmSource {
-        VmSource { name: "web".into(), made_from: made_from.into(), is_image }
+        VmSource { name: "web".into(), made_from: made_from.into(), is_image, drives: vec![] }
     }
 
     /// A stopped VM.
@@ -186,6 +233,40 @@ mod tests {
         stopped(&home, "web", Some("file /web.img"), true);
         assert_eq!(derived("file /web.img", false), "web-2", "another command removes it");
         assert_eq!(home.names().unwrap(), ["web"], "a name that is not used leaves no folder");
+    }
+
+    /// The record of a VM with another data disk was replaced, with its TPM.
+    #[test]
+    fn a_derived_name_takes_no_stopped_vm_with_other_disks() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(&folder);
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "").unwrap();
+            Drive::File(path, None)
+        };
+        let (own, further, link) = (file("web.img"), file("data.img"), folder.path().join("link.img"));
+        std::os::unix::fs::symlink("data.img", &link).unwrap();
+        let with = |drives: &[&Drive]| VmSource {
+            drives: drives.iter().map(|&drive| drive.clone()).collect(),
+            ..source("file /web.img", false)
+        };
+        let derived =
+            |drives: &[&Drive]| NewName::derived(&home, &with(drives), false).unwrap().as_str().to_owned();
+        stopped(&home, "web", Some("file /web.img"), false);
+        assert_eq!(derived(&[&own]), "web", "an earlier version recorded no drives");
+        let mut record = Vm::open(&home, "web").unwrap().record;
+        record.lasting_drives = Some(with(&[&own, &further]).lasting_drives().unwrap());
+        record.save(&home).unwrap();
+        let (link, sized) = (Drive::File(link, None), Drive::File(folder.path().join("data.img"), Some(7)));
+        for same in [[&own, &further].as_slice(), &[&own, &link, &Drive::Empty(7)], &[&sized, &own]] {
+            assert_eq!(derived(same), "web", "{same:?}");
+        }
+        for other in
+            [[&own].as_slice(), &[&own, &file("other.img")], &[&own, &Drive::Web("http://h/d".into())]]
+        {
+            assert_eq!(derived(other), "web-2", "{other:?}");
+        }
     }
 
     /// Its guard powered a VM off that another test had started.

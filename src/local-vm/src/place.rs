@@ -300,8 +300,8 @@ impl Home {
     }
 }
 
-/// The path of a folder without links; its last parts may be missing yet.
-fn real(folder: &Path) -> Result<PathBuf> {
+/// The path of a file or folder without links; its last parts may be missing yet.
+pub(crate) fn real(folder: &Path) -> Result<PathBuf> {
     for above in folder.ancestors() {
         match above.canonicalize() {
             Ok(real) => return Ok(folder.strip_prefix(above).map_or(real.clone(), |rest| real.join(rest))),

@@ -14,6 +14,7 @@ use super::lock::{self, LOCK};
 use super::place::{Home, Lock};
 use super::pool_disk::PoolDisk;
 use super::raw_disks::RecordedDisks;
+use super::record_folder::RecordFolder;
 use super::user_words::UserWords;
 use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,6 +45,9 @@ pub struct Record {
     /// records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_from: Option<String>,
+    /// Drives that `run` made that VM with, and whose writes outlive a run ([`VmSource`](super::new_name::VmSource)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasting_drives: Option<BTreeSet<String>>,
     /// Mark of the process that made the VM and removes it at its own end, and no other VM of that name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -62,6 +66,9 @@ pub struct Record {
     /// Disks of the pool as they were at the last start. Earlier versions recorded none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pool_disks: BTreeMap<String, PoolDisk>,
+    /// Folder that the record was written to. Earlier versions recorded none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<RecordFolder>,
     /// Volumes of the VMs whose records this one has replaced: their launchers made files by these names.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub earlier_volumes: BTreeSet<String>,
@@ -76,6 +83,7 @@ impl Record {
             created: now(),
             source: source.to_owned(),
             made_from: None,
+            lasting_drives: None,
             owner: None,
             remove,
             sync,
@@ -83,6 +91,7 @@ impl Record {
             host_disks: HostDisks::new(),
             devices: HostDevices::new(),
             pool_disks: BTreeMap::new(),
+            folder: None,
             earlier_volumes: BTreeSet::new(),
         }
     }
@@ -123,7 +132,8 @@ impl Record {
 
     /// Writes the record to disk, whole or not at all.
     pub fn save(&self, home: &Home) -> Result<()> {
-        let text = serde_json::to_vec_pretty(self)
+        let folder = Some(RecordFolder::find(&home.vm(&self.name))?);
+        let text = serde_json::to_vec_pretty(&Record { folder, ..self.clone() })
             .map_err(|e| Error::failed("cannot write the record of a VM").because(e))?;
         write_whole(&home.vm_record(&self.name), &text)
     }
@@ -189,11 +199,11 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// The VM of this name, or an error if it does not exist.
+    /// The VM of this name, or an error if it does not exist or its record is a copy.
     pub fn open(home: &Home, name: &str) -> Result<Vm> {
         super::place::check_name(name)?;
         match Vm::find(home, name)? {
-            Some(vm) => Ok(vm),
+            Some(vm) => vm.refuse_copy().map(|()| vm),
             None => {
                 let what = format!("VM {name:?} not found; 'coracle ps -a' lists all VMs");
                 Err(Error::new(ErrorKind::NotFound, what))
@@ -301,8 +311,12 @@ impl Vm {
         }
     }
 
-    /// State that the launcher saved last in its root. Where that cannot be read, a QEMU that runs still counts.
+    /// State that the launcher saved last in its root. Where that cannot be read, a QEMU that runs still counts. The state beside a
+    /// copied record is that of the original.
     fn last_state(&self) -> Result<Option<State>> {
+        if self.is_copy()? {
+            return Ok(None);
+        }
         let path = launch::root(&self.home, self.name()).join("state.json");
         let read = std::fs::read(&path).and_then(|bytes| Ok(serde_json::from_slice::<State>(&bytes)?));
         let mut state = match read {
@@ -436,7 +450,7 @@ mod tests {
     use crate::vm_folder::forget;
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     /// A program with the name of QEMU that runs until it is ended.
     pub(crate) struct Qemu(Child);
@@ -446,11 +460,14 @@ mod tests {
             self.0.id()
         }
 
-        pub(crate) fn start(folder: &Path) -> Qemu {
+        /// `guest`: name of the VM that it runs.
+        pub(crate) fn start(folder: &Path, guest: &str) -> Qemu {
             let program = folder.join("qemu-system-none");
             // Written by `cp`: a child that another test forks would keep a copy of ours open, and busy.
-            assert!(Command::new("cp").arg("/bin/sleep").arg(&program).status().unwrap().success());
-            Qemu(Command::new(&program).arg("1000").spawn().unwrap())
+            assert!(Command::new("cp").arg("/bin/sh").arg(&program).status().unwrap().success());
+            let mut command = Command::new(&program);
+            command.args(["-c", "read line", "-name", &format!("guest={guest},debug-threads=on")]);
+            Qemu(command.stdin(Stdio::piped()).spawn().unwrap())
         }
     }
 
@@ -482,7 +499,7 @@ mod tests {
     fn a_vm_whose_last_state_is_damaged_runs_as_long_as_its_qemu() {
         let place = tempfile::tempdir().unwrap();
         let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
-        let qemu = Qemu::start(place.path());
+        let qemu = Qemu::start(place.path(), "n_vm");
         let state = State { life: Life::Succeeded, ..State::default() };
         for damaged in [&b""[..], b"{", b"[]"] {
             let standing = left(&home, damaged, qemu.id()).standing().unwrap();
@@ -509,7 +526,7 @@ mod tests {
     fn a_vm_that_was_starting_is_up_while_its_qemu_runs() {
         let place = tempfile::tempdir().unwrap();
         let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
-        let qemu = Qemu::start(place.path());
+        let qemu = Qemu::start(place.path(), "n_vm");
         let state = serde_json::to_vec(&State { life: Life::Preparing, ..State::default() }).unwrap();
         let standing = left(&home, &state, qemu.id()).standing().unwrap();
         assert!(standing.is_up() && standing.is_unwatched(), "{standing:?}");

@@ -18,7 +18,7 @@ use super::host_file;
 use super::kept_disks;
 use super::launch;
 use super::manifest::{Finding, Located, Objects, refusal};
-use super::new_name::NewName;
+use super::new_name::{NewName, VmSource};
 use super::path::absolute;
 use super::place::{Home, Lock, check_name};
 use super::raw_disks;
@@ -72,7 +72,7 @@ pub struct Starter<'a> {
     /// True if each VM is removed after its end.
     pub remove: bool,
     /// Source of a VM without a manifest, for its record.
-    pub made_from: Option<&'a str>,
+    pub made_from: Option<&'a VmSource>,
     /// Mark of this process for the records of its VMs, if it removes them at its own end.
     pub owner: Option<&'a str>,
 }
@@ -179,6 +179,7 @@ impl Starter<'_> {
                 _ => Ok(None),
             };
         };
+        vm.refuse_copy()?;
         check_stopped(&vm, lock).map_err(|e| e.with_hint("--name starts another"))?;
         let other = vm.record.namespace();
         if other != namespace {
@@ -221,7 +222,8 @@ impl Starter<'_> {
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi, generation, resolved };
         let mut record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
-        record.made_from = self.made_from.map(str::to_owned);
+        record.made_from = self.made_from.map(|source| source.made_from.clone());
+        record.lasting_drives = self.made_from.map(VmSource::lasting_drives).transpose()?;
         record.owner = self.owner.map(str::to_owned);
         record.host_disks = host_disks::recorded(&record, files);
         record.devices = host_disks::devices(&record.sync)?;

@@ -141,6 +141,25 @@ pub fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
     Ok(())
 }
 
+/// Removes the folder of a copied record; false for another VM. The processes and the disks of the original stay.
+pub fn remove_copy(home: &Home, name: &str) -> Result<bool> {
+    check_name(name)?;
+    let is_copy = || match Vm::find(home, name) {
+        Ok(Some(vm)) => vm.is_copy(),
+        _ => Ok(false),
+    };
+    if !is_copy()? {
+        return Ok(false);
+    }
+    let _lock = home.lock_vm(name)?;
+    // Another process may have made a VM of this name before the lock.
+    if !is_copy()? {
+        return Ok(false);
+    }
+    clear(home, name)?;
+    Ok(true)
+}
+
 /// Removes the folder of a VM whose lock is held, unless a file there is the disk of a VM or in use. Files that are not ours
 /// stay, and the folder with them.
 pub(crate) fn clear(home: &Home, name: &str) -> Result<()> {

@@ -18,6 +18,7 @@ use super::folder;
 use super::image::Images;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host_disks;
+use crate::kept_disks::user_in_other_home;
 use crate::manifest::{Located, Objects};
 use crate::place::{Lock, check_name};
 use crate::pool_disk::DISK;
@@ -76,8 +77,8 @@ impl Pool<'_> {
         }
     }
 
-    /// Refuses a disk of another namespace. Refuses a source that a user names in a command, too, if the disk has another
-    /// one: the VM would boot something else than was asked for.
+    /// Refuses a disk of another namespace. For a source that a user names in a command, it refuses a disk that another VM has, or
+    /// that was made from another source: the VM would boot something else than was asked for.
     fn check_kept(&self, pvc: &str, record: &DiskRecord) -> Result<()> {
         if let Some(other) = record.namespace.as_deref().filter(|&other| other != self.namespace) {
             let what = format!(
@@ -104,6 +105,10 @@ impl Pool<'_> {
             && *other != own
         {
             let what = format!("{pvc} is a disk of the VM {}", printable::line(other));
+            return Err(Error::refused(what).with_hint("give the new VM another --name"));
+        }
+        if let Some(vm) = user_in_other_home(&self.images.home, &self.images.home.pool().join(pvc))? {
+            let what = format!("{pvc} is a disk of the VM {vm}");
             return Err(Error::refused(what).with_hint("give the new VM another --name"));
         }
         let wanted = Origin::of(Some(&volume.object));

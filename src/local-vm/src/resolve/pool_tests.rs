@@ -1,7 +1,9 @@
 //! Disks of the pool that are there already, and what is asked for now.
 
 use super::*;
+use crate::from_image::Drive;
 use crate::manifest::made;
+use crate::new_name::{NewName, VmSource};
 use crate::place::Home;
 use crate::record::Record;
 use api::launcher::{Resolved, Sync};
@@ -242,6 +244,39 @@ fn a_disk_of_arguments_is_that_of_one_vm() {
     place.open("web-disk1", "default", &arguments("web", "web-disk1", A)).unwrap();
     place.is_refused("web-disk1", "default", &other, "web-disk1 is a disk of the VM web; give the new VM");
     place.open("web-disk1", "default", &manifest("web-disk1", A)).unwrap();
+}
+
+/// `run` of another home booted the disk of a stopped VM.
+#[test]
+fn a_disk_of_arguments_is_that_of_one_home() {
+    let place = Place::new();
+    let home = &place.images.home;
+    let other = home.with_vms(&home.pool().with_file_name("other/vms"));
+    let mut owned = from(A);
+    owned["vm"] = "web".into();
+    owned["vms"] = json!(other.vms());
+    place.disk("web", &owned);
+    let own = arguments("web", "web", A);
+    place.open("web", "default", &own).unwrap();
+    let volume =
+        Source::File { path: place.folder("web").join(DISK), format: Format::Raw, preallocated: false };
+    let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
+    let sync = Sync { vmi: Value::Null, generation: 1, resolved };
+    fs::create_dir_all(other.vm("web")).unwrap();
+    Record::new("web", "x", false, sync, Path::new("/launcher")).save(&other).unwrap();
+    let why =
+        format!("web is a disk of the VM web in {}; give the new VM another --name", other.vms().display());
+    place.is_refused("web", "default", &own, &why);
+    place.open("web", "default", &manifest("web", A)).unwrap();
+    let source = VmSource {
+        name: "web".into(),
+        made_from: "url 00".into(),
+        is_image: false,
+        drives: vec![Drive::Web(A.into())],
+    };
+    assert_eq!(NewName::derived(home, &source, false).unwrap().as_str(), "web-2");
+    let maker = Pool { images: &Images::new(None, other, true, |_| {}), objects: &own, namespace: "default" };
+    maker.check("web").unwrap();
 }
 
 #[test]

@@ -1,0 +1,185 @@
+//! Folder of a VM as its record notes it. A record names disks, state files and processes of its VM, so a copy of the folder would
+//! start with the disks of the original, and end its guest.
+//!
+//! | folder of the record | noted path | noted identity | |
+//! |---|---|---|---|
+//! | where it was written | same | same | its VM |
+//! | a backup that was restored | same | other | its VM |
+//! | moved, or reached by a link | other | same | its VM; the next start notes the new path |
+//! | copied, or moved to another file system | other | other | a copy as long as the noted folder has a record |
+
+use crate::error::{Error, Result};
+use crate::path::file_at;
+use crate::place::RECORD;
+use crate::record::Vm;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use storage::LastingFileId;
+
+/// Path and identity of the folder that a record was written to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordFolder {
+    path: PathBuf,
+    id: LastingFileId,
+}
+
+impl RecordFolder {
+    /// The folder at this path.
+    pub(crate) fn find(path: &Path) -> Result<RecordFolder> {
+        Ok(RecordFolder { path: path.to_owned(), id: id(path)? })
+    }
+
+    /// True if a record that notes this folder is a copy where it is found, in `folder`.
+    pub(crate) fn is_copied_to(&self, folder: &Path) -> Result<bool> {
+        if self.path == folder || id(folder)?.may_be(&self.id) {
+            return Ok(false);
+        }
+        // A folder that cannot be looked at may have the original.
+        let is_gone = matches!(file_at(&self.path.join(RECORD)), Ok(None));
+        let is_same = matches!(file_at(&self.path), Ok(noted) if noted == file_at(folder)?);
+        Ok(!is_gone && !is_same)
+    }
+}
+
+impl Vm {
+    /// True if the record is a copy of that of a VM in another folder.
+    pub(crate) fn is_copy(&self) -> Result<bool> {
+        let folder = self.home.vm(self.name());
+        self.record.folder.as_ref().map_or(Ok(false), |noted| noted.is_copied_to(&folder))
+    }
+
+    /// Refuses a copied record: its disks and its guest are those of the original.
+    pub(crate) fn refuse_copy(&self) -> Result<()> {
+        let Some(noted) = &self.record.folder else { return Ok(()) };
+        if !self.is_copy()? {
+            return Ok(());
+        }
+        let name = self.name();
+        let what =
+            format!("{name} is a copy of the VM in {}, and has the disks of that VM", noted.path.display());
+        Err(Error::refused(what).with_hint(format!(
+            "'coracle run' with a copy of its disk makes another VM; 'coracle rm {name}' removes the copied record alone"
+        )))
+    }
+}
+
+fn id(folder: &Path) -> Result<LastingFileId> {
+    let id = File::open(folder).and_then(|open| LastingFileId::of(&open).map_err(io::Error::from));
+    id.map_err(|e| Error::io(format!("cannot look at {}", folder.display()), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::from_image::Drive;
+    use crate::new_name::{NewName, VmSource};
+    use crate::place::Home;
+    use crate::record::{Qemu, Record, Vm};
+    use crate::start::again;
+    use crate::vm_folder::remove_copy;
+    use api::launcher::{Life, Resolved, State, Sync};
+    use launcher_client::process::Process;
+    use std::fs;
+    use std::path::Path;
+    use std::process::Command;
+
+    fn home(folder: &Path) -> Home {
+        Home::from_env(Some(folder.to_owned()), |_| None).unwrap()
+    }
+
+    /// A VM of a home that runs by its last state.
+    fn running(home: &Home, qemu: &Qemu) {
+        let sync = Sync { vmi: serde_json::json!({}), generation: 1, resolved: Resolved::default() };
+        let mut record = Record::new("web", "x", false, sync, Path::new("/launcher"));
+        record.made_from = Some("file /web.img".into());
+        let root = crate::launch::root(home, "web");
+        fs::create_dir_all(root.join("run/qemu")).unwrap();
+        record.save(home).unwrap();
+        let state = State {
+            life: Life::Running,
+            qemu_pid: Some(qemu.id()),
+            qemu_started: Process::of(qemu.id()).started(),
+            ..State::default()
+        };
+        fs::write(root.join("state.json"), serde_json::to_vec(&state).unwrap()).unwrap();
+        fs::write(root.join("run/qemu/web.pid"), qemu.id().to_string()).unwrap();
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    }
+
+    /// `start` in a copied home booted the disk of the original, and `rm -f` powered its guest off.
+    #[test]
+    fn a_copied_record_is_refused_and_removed_without_its_vm() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (place.path().join("h"), place.path().join("h2"));
+        let (own, copied) = (home(&first), home(&second));
+        let qemu = Qemu::start(place.path(), "web");
+        running(&own, &qemu);
+        copy(&first, &second);
+        let found = Vm::find(&copied, "web").unwrap().unwrap();
+        assert!(!found.standing().unwrap().is_up(), "its guest is that of the original");
+        for refused in [Vm::open(&copied, "web").map(drop), again(&found, |_| {}).map(drop)] {
+            let e = refused.unwrap_err().to_string();
+            let is_told = e.starts_with("web is a copy of the VM in ") && e.contains("h/state/vms/web");
+            assert!(is_told && e.contains("'coracle rm web' removes the copied record alone"), "{e}");
+        }
+        let source = VmSource {
+            name: "web".into(),
+            made_from: "file /web.img".into(),
+            is_image: false,
+            drives: vec![Drive::Empty(7)],
+        };
+        assert_eq!(NewName::derived(&copied, &source, false).unwrap().as_str(), "web-2");
+
+        assert!(remove_copy(&copied, "web").unwrap());
+        assert!(!copied.vm("web").exists());
+        assert!(!remove_copy(&own, "web").unwrap() && own.vm("web").exists());
+        assert!(Vm::open(&own, "web").unwrap().standing().unwrap().is_up());
+    }
+
+    #[test]
+    fn a_record_that_was_moved_or_restored_is_its_vm() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (place.path().join("h"), place.path().join("h2"));
+        let qemu = Qemu::start(place.path(), "web");
+        running(&home(&first), &qemu);
+        fs::rename(&first, &second).unwrap();
+        let moved = home(&second);
+        let vm = Vm::open(&moved, "web").unwrap();
+        vm.record.save(&moved).unwrap();
+        let noted = Vm::open(&moved, "web").unwrap().record.folder.unwrap();
+        assert_eq!(noted.path, moved.vm("web"), "it is noted anew");
+
+        let backup = place.path().join("backup");
+        copy(&second, &backup);
+        Vm::open(&home(&backup), "web").unwrap_err();
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(&second, &link).unwrap();
+        Vm::open(&home(&link), "web").unwrap();
+        fs::remove_dir_all(&second).unwrap();
+        Vm::open(&home(&backup), "web").unwrap();
+        std::os::unix::fs::symlink(&second, &second).unwrap();
+        Vm::open(&home(&backup), "web").unwrap_err();
+        fs::remove_file(&second).unwrap();
+        copy(&backup, &second);
+        Vm::open(&moved, "web").unwrap();
+        Vm::open(&home(&link), "web").unwrap();
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_is_its_vm_wherever_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (place.path().join("h"), place.path().join("h2"));
+        let qemu = Qemu::start(place.path(), "web");
+        running(&home(&first), &qemu);
+        let path = home(&first).vm_record("web");
+        let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert!(record.as_object_mut().unwrap().remove("folder").is_some());
+        fs::write(&path, record.to_string()).unwrap();
+        copy(&first, &second);
+        Vm::open(&home(&second), "web").unwrap();
+    }
+}
