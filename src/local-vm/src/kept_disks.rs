@@ -1,9 +1,9 @@
 //! Disks of the pool, as a user manages them: which there are, which VM uses each, and the removal of one.
 
 use crate::Notify;
-use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep, users};
+use crate::disk_files::{DiskFiles, KeepReason, reason_to_keep, users};
 use crate::error::{Error, ErrorKind, Result};
-use crate::homes::{VmOfHome, all_vms};
+use crate::homes::VmOfHome;
 use crate::host_file::paths;
 use crate::lock::{LOCK, Lock};
 use crate::path::{entries as folder_entries, file_at};
@@ -11,6 +11,7 @@ use crate::place::{Home, check_name};
 use crate::pool_disk::{DISK, PoolDisk};
 use crate::record::{Record, Vm};
 use crate::resolve::disk_record::{DiskRecord, entries, exists};
+use crate::resolve::pool_users::{files_of, identities, user_in_other_home};
 use crate::vm_folder::remove_left;
 use api::launcher::Source;
 use serde::Serialize;
@@ -185,18 +186,6 @@ fn check_unused(home: &Home, name: &str, folder: &Path, judged: &[String], force
     why.map_or(Ok(()), |why| Err(refused(&why)))
 }
 
-/// Regular files of the folder of a disk, at any depth, but its lock.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
-    let lock = folder.join(LOCK);
-    Ok(files_below(folder)?.into_iter().filter(|file| *file != lock).collect())
-}
-
-/// Identities of the files of a disk's folder, and of the disk, which may be a link.
-fn identities(folder: &Path) -> Result<Vec<FileId>> {
-    let files = files_of(folder)?.into_iter().chain([folder.join(DISK)]);
-    files.filter_map(|path| file_at(&path).transpose()).collect()
-}
-
 /// Refuses the disk of a VM of another home.
 fn check_other_homes(home: &Home, name: &str, folder: &Path) -> Result<()> {
     match user_in_other_home(home, folder)? {
@@ -205,25 +194,6 @@ fn check_other_homes(home: &Home, name: &str, folder: &Path) -> Result<()> {
         )),
         None => Ok(()),
     }
-}
-
-/// VM of another home that has the disk in this folder of the pool. The homes are those that have noted their disks here, and the one
-/// that made the disk.
-pub(crate) fn user_in_other_home(home: &Home, folder: &Path) -> Result<Option<VmOfHome>> {
-    let mut vms = all_vms(home)?;
-    // A record that cannot be read has its error in the list.
-    if let Ok(Some(DiskRecord { vms: Some(maker), .. })) = DiskRecord::find(folder)
-        && file_at(&maker)?.is_some()
-        && file_at(&maker)? != file_at(&home.vms())?
-    {
-        let of = |name| Some(VmOfHome { name, vms: Some(maker.clone()) });
-        vms.extend(Vm::all(&home.with_vms(&maker))?.into_iter().map(|(name, vm)| (of(name), vm)));
-    }
-    // A copied record cannot start with the disk.
-    let is_copy = |vm: &Result<Vm>| vm.as_ref().is_ok_and(|vm| matches!(vm.is_copy(), Ok(true)));
-    vms.retain(|(whose, vm)| whose.as_ref().is_none_or(|whose| whose.vms.is_some()) && !is_copy(vm));
-    let files = identities(folder)?;
-    Ok(users(vms)?.into_iter().find(|(used, _)| files.contains(used)).and_then(|(_, vm)| vm))
 }
 
 /// Locks a VM that had a disk a moment ago.

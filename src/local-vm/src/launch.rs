@@ -494,7 +494,7 @@ mod tests {
         let root = root(&home, "m");
         home.make(&root.join("run/qemu")).unwrap();
         std::fs::write(root.join("vm.json"), "{}").unwrap();
-        let qemu = crate::record::Qemu::start(folder.path(), "m");
+        let qemu = crate::fake_qemu::Qemu::start(folder.path(), "m");
         std::fs::write(root.join("run/qemu/m.pid"), qemu.id().to_string()).unwrap();
         let e = start_anew(&program, &home, "m").unwrap_err().to_string();
         assert!(e.contains(&format!("earlier run (process {}) runs", qemu.id())), "{e}");
@@ -509,7 +509,7 @@ mod tests {
         let file = root(&home, "m").join("run/qemu/default_m.pid");
         home.make(file.parent().unwrap()).unwrap();
         for (guest, is_own) in [("default_m", true), ("default_m2", false), ("other_m", false)] {
-            let started = crate::record::Qemu::start(folder.path(), guest);
+            let started = crate::fake_qemu::Qemu::start(folder.path(), guest);
             std::fs::write(&file, started.id().to_string()).unwrap();
             let found = qemu(&home, "m").unwrap();
             assert_eq!(found, is_own.then(|| (started.id(), file.clone())), "{guest}");

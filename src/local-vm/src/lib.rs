@@ -30,6 +30,8 @@ pub mod disks;
 mod error;
 #[cfg(test)]
 mod fake_launcher;
+#[cfg(test)]
+mod fake_qemu;
 pub mod forwarding;
 pub mod from_image;
 mod homes;

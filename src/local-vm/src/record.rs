@@ -235,6 +235,20 @@ impl Vm {
         Ok(Some(Vm { home: home.clone(), record }))
     }
 
+    /// True if the record is a copy of that of a VM in another folder.
+    pub(crate) fn is_copy(&self) -> Result<bool> {
+        let noted = self.record.folder.as_ref();
+        noted.map_or(Ok(false), |noted| noted.is_copied_to(&self.home.vm(self.name())))
+    }
+
+    /// Refuses a copied record: its disks and its guest are those of the original.
+    pub(crate) fn refuse_copy(&self) -> Result<()> {
+        match &self.record.folder {
+            Some(noted) if self.is_copy()? => Err(noted.refusal(self.name())),
+            _ => Ok(()),
+        }
+    }
+
     /// All VMs by name, with an error for each unreadable record.
     pub fn all(home: &Home) -> Result<Vec<(String, Result<Vm>)>> {
         let mut found = vec![];
@@ -441,42 +455,13 @@ impl Vm {
 }
 
 #[cfg(test)]
-pub(crate) use tests::Qemu;
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake_launcher::FakeLauncher;
+    use crate::fake_qemu::Qemu;
     use crate::vm_folder::forget;
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
-    use std::process::{Child, Command, Stdio};
-
-    /// A program with the name of QEMU that runs until it is ended.
-    pub(crate) struct Qemu(Child);
-
-    impl Qemu {
-        pub(crate) fn id(&self) -> u32 {
-            self.0.id()
-        }
-
-        /// `guest`: name of the VM that it runs.
-        pub(crate) fn start(folder: &Path, guest: &str) -> Qemu {
-            let program = folder.join("qemu-system-none");
-            // Written by `cp`: a child that another test forks would keep a copy of ours open, and busy.
-            assert!(Command::new("cp").arg("/bin/sh").arg(&program).status().unwrap().success());
-            let mut command = Command::new(&program);
-            command.args(["-c", "read line", "-name", &format!("guest={guest},debug-threads=on")]);
-            Qemu(command.stdin(Stdio::piped()).spawn().unwrap())
-        }
-    }
-
-    impl Drop for Qemu {
-        fn drop(&mut self) {
-            self.0.kill().unwrap();
-            self.0.wait().unwrap();
-        }
-    }
 
     /// A VM with a launcher that has ended. Its QEMU has this process ID.
     fn left(home: &Home, state: &[u8], pid: u32) -> Vm {

@@ -11,7 +11,6 @@
 use crate::error::{Error, Result};
 use crate::path::file_at;
 use crate::place::RECORD;
-use crate::record::Vm;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
@@ -41,27 +40,14 @@ impl RecordFolder {
         let is_same = matches!(file_at(&self.path), Ok(noted) if noted == file_at(folder)?);
         Ok(!is_gone && !is_same)
     }
-}
 
-impl Vm {
-    /// True if the record is a copy of that of a VM in another folder.
-    pub(crate) fn is_copy(&self) -> Result<bool> {
-        let folder = self.home.vm(self.name());
-        self.record.folder.as_ref().map_or(Ok(false), |noted| noted.is_copied_to(&folder))
-    }
-
-    /// Refuses a copied record: its disks and its guest are those of the original.
-    pub(crate) fn refuse_copy(&self) -> Result<()> {
-        let Some(noted) = &self.record.folder else { return Ok(()) };
-        if !self.is_copy()? {
-            return Ok(());
-        }
-        let name = self.name();
+    /// The error about a copied record of the VM in this folder.
+    pub(crate) fn refusal(&self, name: &str) -> Error {
         let what =
-            format!("{name} is a copy of the VM in {}, and has the disks of that VM", noted.path.display());
-        Err(Error::refused(what).with_hint(format!(
+            format!("{name} is a copy of the VM in {}, and has the disks of that VM", self.path.display());
+        Error::refused(what).with_hint(format!(
             "'coracle run' with a copy of its disk makes another VM; 'coracle rm {name}' removes the copied record alone"
-        )))
+        ))
     }
 }
 
@@ -72,10 +58,11 @@ fn id(folder: &Path) -> Result<LastingFileId> {
 
 #[cfg(test)]
 mod tests {
+    use crate::fake_qemu::Qemu;
     use crate::from_image::Drive;
     use crate::new_name::{NewName, VmSource};
     use crate::place::Home;
-    use crate::record::{Qemu, Record, Vm};
+    use crate::record::{Record, Vm};
     use crate::start::again;
     use crate::vm_folder::remove_copy;
     use api::launcher::{Life, Resolved, State, Sync};

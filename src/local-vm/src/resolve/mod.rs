@@ -21,6 +21,7 @@ pub mod memory;
 pub mod missing;
 pub mod network;
 pub mod pool;
+pub(crate) mod pool_users;
 mod port_holder;
 pub(crate) mod state;
 

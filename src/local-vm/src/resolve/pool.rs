@@ -16,9 +16,9 @@
 use super::disk_record::DiskRecord;
 use super::folder;
 use super::image::Images;
+use super::pool_users::user_in_other_home;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host_disks;
-use crate::kept_disks::user_in_other_home;
 use crate::manifest::{Located, Objects};
 use crate::place::{Lock, check_name};
 use crate::pool_disk::DISK;
