@@ -17,8 +17,15 @@ impl Qemu {
         // Written by `cp`: a child that another test forks would keep a copy of ours open, and busy.
         assert!(Command::new("cp").arg("/bin/sh").arg(&program).status().unwrap().success());
         let mut command = Command::new(&program);
-        command.args(["-c", "read line", "-name", &format!("guest={guest},debug-threads=on")]);
-        Qemu(command.stdin(Stdio::piped()).spawn().unwrap())
+        let name = format!("guest={guest},debug-threads=on");
+        command.args(["-c", "read line", "-name", &name]);
+        let qemu = Qemu(command.stdin(Stdio::piped()).spawn().unwrap());
+        // A new program has its arguments a moment after its parent goes on.
+        let arguments = || std::fs::read_to_string(format!("/proc/{}/cmdline", qemu.id())).unwrap();
+        while !arguments().contains(&name) {
+            std::thread::yield_now();
+        }
+        qemu
     }
 }
 
