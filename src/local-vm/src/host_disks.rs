@@ -264,7 +264,7 @@ pub fn check_replaced(
         path.display()
     );
     Err(Error::refused(what)
-        .with_hint("-f raw reads it as a raw disk; if it is none, move it to another path"))
+        .with_hint("-f raw reads it as a raw disk; move a file that is not the disk of a VM to another path"))
 }
 
 /// True if a VM has had this block device, one in it or the one that it lies in, by the records of all VMs, also of those that are

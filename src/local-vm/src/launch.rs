@@ -285,8 +285,8 @@ pub fn end(home: &Home, name: &str) -> Result<()> {
     }
 }
 
-/// The QEMU of a VM by the pid files of libvirt, which have the name of its guest: its process ID and its file, if such a process runs. This holds without the
-/// launcher and its record.
+/// The QEMU of a VM by the pid files of libvirt, which have the name of its guest: its process ID and its file, if such a process runs.
+/// This holds without the launcher and its record.
 pub fn qemu(home: &Home, name: &str) -> Result<Option<(u32, PathBuf)>> {
     let folder = root(home, name).join("run/qemu");
     let cannot = |path: &Path, e| {

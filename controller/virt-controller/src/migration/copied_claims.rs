@@ -168,8 +168,8 @@ pub(super) fn give_up(input: &MigrationReconcile<'_>) -> Option<Outcome> {
     (!steps.is_empty()).then(|| steps.into_iter().fold(Outcome::default(), Outcome::after_write))
 }
 
-/// Steps that free the sources of an update of volumes whose hand-over this migration has written in part. What another migration of
-/// the VMI has written stays, also where nobody knows its result.
+/// Steps that free the sources of an update of volumes whose hand-over this migration has written in part. The annotations of another
+/// migration of the VMI stay: its result may not be known.
 fn unused_moves(input: &MigrationReconcile<'_>) -> Vec<Step> {
     let uid = input.migration.metadata.uid.as_deref();
     let is_handed_over = |vmi: &VirtualMachineInstance| {

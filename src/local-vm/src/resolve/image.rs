@@ -223,13 +223,16 @@ pub fn format_of(path: &Path) -> Result<disk_format::Format> {
     Ok(disk_format::Format::probe(&head_of(path)?))
 }
 
-/// What a file begins like, if not like a raw disk: a format of disks, an archive or a compressed stream. An empty file is refused.
+/// Name of the format, archive or compressed stream that a file begins like; `None` for a raw disk. An empty file is refused.
 pub fn disguise_of(path: &Path) -> Result<Option<String>> {
     let head = head_of(path)?;
-    let format = Some(disk_format::Format::probe(&head)).filter(|format| *format != disk_format::Format::Raw);
-    Ok(cdi::filter::detect(&head)
-        .map(|layer| layer.to_string())
-        .or_else(|| format.map(|format| format.to_string())))
+    if let Some(layer) = cdi::filter::detect(&head) {
+        return Ok(Some(layer.to_string()));
+    }
+    Ok(match disk_format::Format::probe(&head) {
+        disk_format::Format::Raw => None,
+        format => Some(format.to_string()),
+    })
 }
 
 fn head_of(path: &Path) -> Result<Vec<u8>> {

@@ -91,8 +91,10 @@ impl Pool<'_> {
                 self.ways(pvc)
             )));
         }
-        let disk = self.images.home.pool().join(pvc).join(DISK);
-        if let Some(vm) = self.user(&disk).filter(|_| self.objects.is_for_test) {
+        let folder = self.images.home.pool().join(pvc);
+        if self.objects.is_for_test
+            && let Some(vm) = self.user(&folder.join(DISK))
+        {
             let what = format!("{pvc} is a disk of the VM {vm}, and the test would write to it");
             return Err(Error::refused(what).with_hint(format!(
                 "give the DataVolume or PVC of the test another name, or set another home (CORACLE_HOME); 'coracle rm {vm}' removes the VM"
@@ -107,7 +109,7 @@ impl Pool<'_> {
             let what = format!("{pvc} is a disk of the VM {}", printable::line(other));
             return Err(Error::refused(what).with_hint("give the new VM another --name"));
         }
-        if let Some(vm) = user_in_other_home(&self.images.home, &self.images.home.pool().join(pvc))? {
+        if let Some(vm) = user_in_other_home(&self.images.home, &folder)? {
             let what = format!("{pvc} is a disk of the VM {vm}");
             return Err(Error::refused(what).with_hint("give the new VM another --name"));
         }
