@@ -80,12 +80,8 @@ fn a_vm_takes_its_disk_along_to_the_pvc_that_it_names() {
         "VolumesChangeCancellation",
     );
     until(
-        || {
-            migrations(&space)
-                .split_whitespace()
-                .all(|one| space.get(&format!("vmim/{one}"), ".status.phase") != "Scheduling")
-        },
-        || migrations(&space),
+        || migrations(&space).iter().all(|(_, phase)| phase != "Scheduling"),
+        || format!("{:?}", migrations(&space)),
     );
     space.says("vm/web", ".status.volumeUpdateState", "");
     assert_eq!((claim(), told(&space, "RestartRequired")), ("roomy".to_owned(), String::new()));
@@ -118,21 +114,21 @@ fn name(space: &Space, claim: &str) {
     space.run(&["patch", "vm", "web", "--type=merge", "-p", &patch]);
 }
 
-/// The names of the migrations for volumes that are there.
-fn migrations(space: &Space) -> String {
+/// The migrations for volumes that are there, each with its phase. One may go between two questions.
+fn migrations(space: &Space) -> Vec<(String, String)> {
     let label = "kubevirt.io/volume-update-migration=web";
-    space.run(&["get", "vmim", "-l", label, "-o", "jsonpath={.items[*].metadata.name}"])
+    let each = "jsonpath={range .items[*]}{.metadata.name}={.status.phase}{' '}{end}";
+    let all = space.run(&["get", "vmim", "-l", label, "-o", each]);
+    let read = |one: &str| one.split_once('=').map(|(name, phase)| (name.to_owned(), phase.to_owned()));
+    all.split_whitespace().filter_map(read).collect()
 }
 
 /// The name of the one that has not ended.
 #[track_caller]
 fn migration_for_volumes(space: &Space) -> String {
     let open = || {
-        let all = migrations(space);
-        let ended = |one: &&str| {
-            ["Succeeded", "Failed"].contains(&space.get(&format!("vmim/{one}"), ".status.phase").as_str())
-        };
-        all.split_whitespace().find(|one| !ended(one)).map(str::to_owned)
+        let ended = |phase: &str| ["Succeeded", "Failed"].contains(&phase);
+        migrations(space).into_iter().find(|(_, phase)| !ended(phase)).map(|(name, _)| name)
     };
     until(|| open().is_some(), || format!("no migration: {}", space.get("vm/web", ".status")));
     open().unwrap_or_default()
