@@ -5,6 +5,7 @@ mod disk_pressure;
 mod external;
 mod migration;
 mod migration_kills;
+mod offline_migration;
 mod volume_update;
 
 use crate::{volumes, with_spec};

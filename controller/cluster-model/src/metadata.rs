@@ -38,16 +38,20 @@ pub const RESERVED: [&str; 6] = [
 /// Annotation that ends the fencing of a VMI, honoured because its writer may change the object. It is never
 /// passed on from another object, whose author may lack that right.
 pub const FENCING: &str = "kubevirt.io/fencing";
+/// Annotation of a VMI without a guest, which an offline migration moves the disks of a stopped VM by: the UID of that migration. It is never
+/// passed on.
+pub const OFFLINE_MIGRATION: &str = "coracle.io/offline-migration";
 /// Annotation of a VM or a VMI that its pool or its replica set has chosen for deletion, because there are too many: the
 /// UID of that owner.
 pub const SCALE_IN: &str = "kubevirt.io/scale-in";
 /// Annotations that tools keep about the object itself, as in KubeVirt. They are not passed on, and their
 /// omission is not reported.
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
     "kubectl.kubernetes.io/",
     "kubevirt.io/storage-observed-api-version",
     "kubevirt.io/latest-observed-api-version",
     SCALE_IN,
+    OFFLINE_MIGRATION,
 ];
 /// Prefixes of annotations that never reach a pod, compared without case.
 const NEVER: [&str; 61] = [

@@ -37,6 +37,8 @@ object! {
         pub send_to: Option<SendTo> = "sendTo",
         /// Target side of a migration from another cluster. Not supported.
         pub receive: Option<Receive> = "receive",
+        /// True moves the disks of a stopped VM: `vmiName` is the name of the VM, whose guest is not started.
+        pub offline: Option<bool> = "offline",
         /// Priority among the migrations that wait. Only virt-controller may set it.
         pub priority: Option<Priority> = "priority",
     }

@@ -5,16 +5,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use cluster_model::objects::{Kind, MIGRATED_VMI, escaped, names};
+use http::Method;
 use serde_json::{Map, Value, json};
 
-/// Live-migrate a VM to another node
+/// Live-migrate a VM to another node, or move the disks of a stopped one
 ///
 /// The guest runs on meanwhile. The scheduler chooses the node. The progress is
-/// on the page of the verb why.
+/// on the page of the verb why. With --offline a VM that is stopped stays so:
+/// its disks that are on one node alone are copied to another one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle virt migrate web\n  \
     coracle virt migrate web --addedNodeSelector topology.kubernetes.io/zone=a\n  \
+    coracle virt migrate web --offline\n  \
     coracle virt why web")]
 pub(super) struct MigrateArgs {
     #[command(flatten)]
@@ -25,6 +28,10 @@ pub(super) struct MigrateArgs {
     #[arg(long = "addedNodeSelector", alias = "added-node-selector", value_name = "LABELS")]
     #[arg(value_delimiter = ',', value_parser = label)]
     added_node_selector: Vec<(String, String)>,
+
+    /// Move the disks of a stopped VM, without a guest
+    #[arg(long)]
+    offline: bool,
 
     #[command(flatten)]
     dry_run: DryRunArg,
@@ -63,11 +70,36 @@ fn label(text: &str) -> Result<(String, String), String> {
 pub(super) async fn migrate(args: &MigrateArgs, cluster: &Cluster) -> Result<()> {
     let labels: Map<String, Value> =
         args.added_node_selector.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    if args.offline {
+        return migrate_offline(args, &labels, cluster).await;
+    }
     let labels = (!labels.is_empty()).then_some(labels);
     let options = args.dry_run.options(json!({"addedNodeSelector": labels}))?;
     let name = &args.vm.name;
     ask(cluster, "migrate", (Kind::VirtualMachine, name), "migrate", Some(&options)).await?;
     ui::out(&format!("VM {name} was scheduled to migrate\n"))
+}
+
+/// Creates the migration of a stopped VM. Upstream has no subresource for it.
+async fn migrate_offline(args: &MigrateArgs, labels: &Map<String, Value>, cluster: &Cluster) -> Result<()> {
+    let name = &args.vm.name;
+    let what = doing("move the disks of", Kind::VirtualMachine, name, cluster);
+    let kind = Kind::VirtualMachineInstanceMigration;
+    let mut object = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.name(),
+        "metadata": {"generateName": "offline-migration-"},
+        "spec": {"vmiName": name, "offline": true},
+    });
+    if !labels.is_empty() {
+        object["spec"]["addedNodeSelector"] = json!(labels);
+    }
+    let options = args.dry_run.options(json!({}))?;
+    let query = if options["dryRun"].is_null() { "" } else { "?dryRun=All" };
+    let path = format!("{}{query}", kind.collection(cluster.namespace()));
+    let created = cluster.answer(Method::POST, &path, &object).await.map_err(|e| e.into_error(&what))?;
+    let migration = created["metadata"]["name"].as_str().unwrap_or_default();
+    ui::out(&format!("The disks of VM {name} are moved by the migration {migration}\n"))
 }
 
 pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {

@@ -433,6 +433,7 @@ mod tests {
             "virtctl memory-dump get web --claim-name=m",
             "virtctl memory-dump remove web",
             "virtctl migrate web --addedNodeSelector=a=b,c=d",
+            "virtctl migrate web --offline --dry-run",
             "virtctl migrate-cancel web",
             "virtctl evacuate-cancel vmi web --dry-run",
             "virtctl permitted-devices",

@@ -2,8 +2,9 @@
 //! the decision ([`super::rules::migration`]).
 //!
 //! ```text
-//!  review ─► a turn ─► get the VMI ─► list its migrations, by their label ─► judge
-//!                         └─ none, or ended: nothing is listed
+//!  review ─► a turn ─► get the VMI ─────────────────────────► list its migrations, by their label ─► judge
+//!                         └─ none, or ended: get the VM ──┘
+//!                                                  └─ none: nothing is listed
 //! ```
 //!
 //! **Guarantees.** If one of the two cannot be read, the migration is deferred, not admitted. A flood of reviews
@@ -41,13 +42,20 @@ impl Migrations {
     }
 
     async fn look(&self, key: &Key) -> Result<MigrationFacts> {
-        let Some(object) = self.server.find(key).await? else { return Ok(MigrationFacts::default()) };
-        // Fields that cannot be read are of no use for the decision.
-        let vmi = wire::read_in_part::<VirtualMachineInstance>(object, &mut Vec::new());
-        let vmi =
-            vmi.ok_or_else(|| Error::new(ErrorKind::Refused, format!("{key} cannot be read as a VMI")))?;
-        let active = if has_ended(&vmi) { None } else { self.active(key).await? };
-        Ok(MigrationFacts { vmi: Some(Box::new(vmi)), active })
+        let vmi = match self.server.find(key).await? {
+            // Fields that cannot be read are of no use for the decision.
+            Some(object) => {
+                let read = wire::read_in_part::<VirtualMachineInstance>(object, &mut Vec::new());
+                let unreadable = || Error::new(ErrorKind::Refused, format!("{key} cannot be read as a VMI"));
+                Some(Box::new(read.ok_or_else(unreadable)?))
+            }
+            None => None,
+        };
+        let has_guest = vmi.as_ref().is_some_and(|vmi| !has_ended(vmi));
+        let vm = Key { kind: Kind::VirtualMachine, ..key.clone() };
+        let has_vm = !has_guest && self.server.find(&vm).await?.is_some();
+        let active = if has_guest || has_vm { self.active(key).await? } else { None };
+        Ok(MigrationFacts { vmi, has_vm, active })
     }
 
     /// UID of a migration of the VMI that has not ended.
@@ -130,11 +138,11 @@ mod tests {
             )
         };
         for (objects, why, requests) in [
-            (vec![], Some("the VMI \"n/web\" does not exist".to_owned()), 1),
+            (vec![], Some("the VMI \"n/web\" does not exist".to_owned()), 2),
             (
                 vec![(VMI.to_owned(), vmi("Failed"))],
                 Some("Cannot migrate VMI in finalized state.".to_owned()),
-                1,
+                2,
             ),
             (vec![running()], None, 2),
             ([vec![running()], ended.to_vec()].concat(), None, 2),

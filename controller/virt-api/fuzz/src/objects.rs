@@ -77,7 +77,7 @@ fn migration_facts(begin: u8) -> MigrationFacts {
         if begin & 0x04 == 0 { json!({"phase": "Running"}) } else { json!({"conditions": conditions}) };
     let vmi = json!({"metadata": {"name": "web"}, "spec": {"domain": {"devices": {}}}, "status": status});
     let active = (begin & 0x02 != 0).then(|| "1".to_owned());
-    MigrationFacts { vmi: api::wire::read(vmi).ok().map(Box::new), active }
+    MigrationFacts { vmi: api::wire::read(vmi).ok().map(Box::new), has_vm: begin & 0x01 != 0, active }
 }
 
 /// The schemas of our kinds, by kind.

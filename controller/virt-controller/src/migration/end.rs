@@ -1,7 +1,7 @@
 //! A migration that has ended: its target pod, its finalizer, and older migrations of the same VMI.
 
 use super::outcome::{Change, Outcome};
-use super::{MigrationReconcile, copied_claims, phase};
+use super::{MigrationReconcile, copied_claims, offline, phase};
 use crate::vmi::{self, migrating};
 use api::migration::{Phase, VirtualMachineInstanceMigration};
 use api::vmi::VirtualMachineInstance;
@@ -41,7 +41,7 @@ pub(super) fn end(input: &MigrationReconcile<'_>) -> Outcome {
     }
 }
 
-/// A migration whose VMI is gone: it has no pod, and is deleted, as upstream does.
+/// A migration whose VMI is gone: it has no pod, and is deleted, as upstream does; an offline one whose VM exists stays.
 fn without_vmi(input: &MigrationReconcile<'_>) -> Outcome {
     let is_absent = Step::RequireAbsent { key: input.vmi_key(), of: None };
     let outcome = Outcome::default().before_write(is_absent);
@@ -49,6 +49,7 @@ fn without_vmi(input: &MigrationReconcile<'_>) -> Outcome {
     let claims = copied_claims::give_up(input).filter(|_| !copied_claims::was_handed_over(input));
     match claims {
         Some(claims) => outcome.and(claims),
+        None if offline::stays(input) && !is_too_old(input) => outcome.change(Change::Release),
         None => outcome.change(Change::Release).after_write(deletion(input)),
     }
 }

@@ -24,6 +24,7 @@
 //! | file | content |
 //! |---|---|
 //! | `pending`, `obstacle`, `queue` | refusals, reasons to wait, limits and priorities, the target pod |
+//! | `offline` | the disks of a stopped VM |
 //! | `copied_claims` | PVCs that only one node can use: new ones for the target pod |
 //! | `scheduling`, `hand_over` | the target pod until it runs, its time limits; the hand-over |
 //! | `policy` | the MigrationPolicy of the VMI, and the settings of the migration |
@@ -44,6 +45,7 @@ mod copied_claims;
 mod end;
 mod hand_over;
 mod obstacle;
+mod offline;
 mod outcome;
 mod pending;
 mod policy;
@@ -92,6 +94,9 @@ fn reconcile(input: &MigrationReconcile<'_>) -> Outcome {
         return end::end(input);
     }
     let Some(vmi) = input.vmi else {
+        if let Some(outcome) = offline::without_vmi(input) {
+            return outcome;
+        }
         let is_absent = Step::RequireAbsent { key: input.vmi_key(), of: None };
         return Outcome::default().before_write(is_absent).fail(NO_VMI);
     };
@@ -106,6 +111,9 @@ fn reconcile(input: &MigrationReconcile<'_>) -> Outcome {
 fn before_hand_over(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Outcome {
     // The VMI may have been handed over since it was read.
     let fail = |message: &str| Outcome::default().require_unchanged_vmi(vmi).fail(message);
+    if let Some(outcome) = offline::mismatch(input, vmi).filter(|_| !input.is_deleted()) {
+        return outcome;
+    }
     if vmi::phase(vmi).is_final() || vmi.metadata.deletion_timestamp.is_some() {
         return fail(VMI_SHUTDOWN);
     }

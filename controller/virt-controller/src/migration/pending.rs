@@ -5,6 +5,7 @@ use super::obstacle::{Obstacle, obstacle};
 use super::outcome::{Change, Outcome, waits_for};
 use super::{MigrationReconcile, copied_claims, queue};
 use crate::pod::MigrationTarget;
+use crate::vm;
 use crate::vmi::launcher_pod::{self, NO_SETTINGS, Refusal};
 use api::migration::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
@@ -61,6 +62,8 @@ fn create(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Outco
             return Outcome::default().require_unchanged_vmi(vmi).fail(&message);
         }
     };
+    let mut whole = whole;
+    vm::prepare_target(&mut whole);
     let (name, create) = match launcher_pod::target_pod(input.world, &whole, target) {
         Ok(created) => created,
         Err(Refusal { reason: NO_SETTINGS, message }) => {

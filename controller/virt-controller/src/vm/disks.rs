@@ -37,6 +37,8 @@ pub(super) struct Disks {
     denied: Option<Denied>,
     /// The disk of a PVC is on another one since a live migration, or may be.
     pub(super) moved: bool,
+    /// An offline migration moves the disks.
+    pub(super) carried: bool,
 }
 
 /// A DataVolume that is not made.
@@ -88,7 +90,8 @@ pub(super) fn at_once(vm: &VirtualMachine) -> bool {
 
 pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachineInstance>) -> Disks {
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
-    let mut disks = Disks::default();
+    let carried = vmi.is_some_and(|vmi| super::carrier::migration_of(vmi).is_some());
+    let mut disks = Disks { carried, ..Disks::default() };
     for template in &vm.spec.data_volume_templates {
         let Some(name) = data_volume_name(template) else { continue };
         match find_volume(world, vm, namespace, name) {

@@ -18,6 +18,7 @@
 //! breaks off when a VMI was let go and its revision was not, leaves that one until the VM goes: the other way
 //! round a late plan would take the revision of the next VMI, which has the same name.
 
+mod carrier;
 mod change;
 mod disks;
 mod failure;
@@ -41,6 +42,7 @@ mod trouble;
 #[cfg(test)]
 mod trouble_tests;
 
+pub(crate) use carrier::{migration_of as carried_by, prepare_target, wait_reason as carrier_wait};
 pub(crate) use observed::observed;
 
 use crate::template;
@@ -48,7 +50,7 @@ use crate::vmi::volume_update;
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
-use cluster_model::metadata::{FENCING, RESERVED};
+use cluster_model::metadata::{FENCING, OFFLINE_MIGRATION, RESERVED};
 use cluster_model::objects::{Attempt, Failure, Key, Kind, OF_VM, World, key, owner};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
@@ -67,6 +69,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let Some(vm) = world.vms.get(namespace, name) else { return plan };
     let found = world.vmis.get(namespace, name);
     let vmi = found.filter(|vmi| is_of(vm, vmi));
+    let run = carrier::run_of(vmi);
     let failed = world.failures.get(&key(Kind::VirtualMachine, &vm.metadata));
     let mut next = vm.clone();
 
@@ -76,13 +79,18 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         complete(&mut next);
         let sizes = sizes::resolve(world, &mut next, vmi.is_some(), now);
         let strategy = vm.run_strategy();
-        failure::count(&mut next, vmi, now);
+        failure::count(&mut next, run, now);
         change::forget_if_halted(&mut next, &strategy);
         vmi.into_iter().for_each(|vmi| moved::take(&mut next, vmi));
-        let update = volume_update::find(world, &next, vmi);
-        volume_update::record(&mut next, &update, vmi);
+        let update = volume_update::find(world, &next, run);
+        volume_update::record(&mut next, &update, run);
         let disks = disks::find(world, &next, vmi).unless_broken(&update);
-        let act = strategy::decide(&next, &strategy, vmi, now);
+        let act = strategy::decide(&next, &strategy, run, now);
+        let act = carrier::decide(world, vm, vmi, &act).unwrap_or(act);
+        if disks.carried {
+            // The end of a migration whose finalizer was removed is told to nobody.
+            plan.look_again(now.checked_add(carrier::LOOKS_AGAIN).unwrap_or(now));
+        }
         // Another owner's VMI has the name.
         let taken = found
             .filter(|_| matches!(act, Act::Start { .. }))
@@ -104,17 +112,17 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         match act {
             Act::Start { .. } if taken.is_some() || !is_sized => {}
             Act::Start { .. } if disks.blocks().is_some() => {}
-            Act::Start { paused } => {
-                let later = failed
-                    .filter(|failed| failed.about != Attempt::Make(Kind::DataVolume) && failed.retry > now);
-                match later {
-                    Some(failed) => plan.look_again(failed.retry),
-                    None => {
-                        let expanded = sizes.as_ref().ok().and_then(|sizes| sizes.expanded.as_ref());
-                        start(world, vm, expanded.unwrap_or(vm), paused, &mut plan);
-                    }
+            Act::Start { paused } => match retry(failed, now) {
+                Some(later) => plan.look_again(later),
+                None => {
+                    let expanded = sizes.as_ref().ok().and_then(|sizes| sizes.expanded.as_ref());
+                    start(world, vm, expanded.unwrap_or(vm), paused, &mut plan);
                 }
-            }
+            },
+            Act::Carry => match retry(failed, now) {
+                Some(later) => plan.look_again(later),
+                None => carrier::create(world, vm, &disks, &mut plan),
+            },
             Act::Wait { until } => plan.look_again(until),
             Act::Stop => stop(vm, vmi, (failed, now), &mut plan),
             Act::Run => next.spec.run_strategy = Some(RunStrategy::Always),
@@ -123,12 +131,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         if next.spec.run_strategy != vm.spec.run_strategy {
             next.spec.running = None;
         }
-        change::remove_done(&mut next, &strategy, vmi);
+        change::remove_done(&mut next, &strategy, run);
         let trouble = taken.as_deref().map(|why| VmProblem::new("FailedCreate", why));
         let of_sizes = sizes.as_ref().err().map(|problem| VmProblem::new(problem.reason, &problem.message));
         let trouble = trouble.or(of_sizes).or(disks.denied());
         let trouble = trouble.or(failed.map(|failed| VmProblem::from_failure(failed, disks.next_missing())));
-        status::write(&mut next, &strategy, vmi, (&disks, &update), trouble, now);
+        status::write(&mut next, &strategy, run, (&disks, &update), trouble, now);
         trouble.into_iter().for_each(|trouble| trouble.record_event(vm, &next, &mut plan));
     }
     let made = std::mem::take(&mut plan.steps);
@@ -145,11 +153,20 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     if let Some(vmi) = vmi
         && !moved::settle(vm, vmi, &mut plan)
     {
-        links::sync_states(vm, vmi, &mut plan);
-        revision::note(vm, vmi, &mut plan);
+        if run.is_some() {
+            links::sync_states(vm, vmi, &mut plan);
+            revision::note(vm, vmi, &mut plan);
+        }
         release_vmi(vm, vmi, &mut plan);
     }
     plan
+}
+
+/// Time of the next attempt to create the VMI, where the last one failed.
+fn retry(failed: Option<&Failure>, now: Timestamp) -> Option<Timestamp> {
+    let failed =
+        failed.filter(|failed| failed.about != Attempt::Make(Kind::DataVolume) && failed.retry > now);
+    failed.map(|failed| failed.retry)
 }
 
 /// A VMI is a run of a VM.
@@ -227,6 +244,7 @@ fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: 
     vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
     let meta = &mut vmi.metadata;
     meta.annotations.remove(FENCING);
+    meta.annotations.remove(OFFLINE_MIGRATION);
     // Our programs find VMIs by these labels, and trust their values.
     meta.labels.retain(|key, _| !RESERVED.contains(&key.as_str()));
     meta.annotations.insert(revision::GENERATION.to_owned(), generation.to_string());

@@ -34,6 +34,7 @@ pub(super) fn status(seen: &PrintableInput<'_>) -> PrintableStatus {
     let rows = [
         (PrintableStatus::Terminating, seen.vm.metadata.deletion_timestamp.is_some()),
         (PrintableStatus::Stopping, phase.is_some() && !is_final && (leaves || seen.stops)),
+        (PrintableStatus::Migrating, seen.disks.carried),
         (PrintableStatus::Migrating, migrates.is_some_and(|state| state.completed != Some(true))),
         (PrintableStatus::Paused, is_running && is_paused),
         (PrintableStatus::Running, is_running),

@@ -20,6 +20,8 @@ use jiff::Timestamp;
 pub(super) enum Act {
     /// Create the VMI; with `paused`, its vCPUs stay stopped.
     Start { paused: bool },
+    /// Create a VMI without a guest, for an offline migration ([`super::carrier`]).
+    Carry,
     /// Create the VMI later.
     Wait { until: Timestamp },
     /// Delete the VMI; its guest is shut down.

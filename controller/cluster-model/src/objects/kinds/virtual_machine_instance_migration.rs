@@ -40,6 +40,10 @@ fn dependents(world: &World, found: &Key) -> Vec<Key> {
         let vmi = &migration.spec.vmi_name;
         // The VMI aborts a migration whose object is being deleted.
         keys.push(Key::new(Kind::VirtualMachineInstance, &found.namespace, vmi));
+        // An offline one moves the disks of the VM.
+        if migration.spec.offline == Some(true) {
+            keys.push(Key::new(Kind::VirtualMachine, &found.namespace, vmi));
+        }
         keys.extend(keys_of(world, &found.namespace, vmi));
     }
     if migration.is_none_or(|migration| migration_phase(migration).is_final()) {

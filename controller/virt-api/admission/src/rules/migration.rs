@@ -28,6 +28,8 @@ use serde_json::{Value, json};
 pub struct MigrationFacts {
     /// The VMI, if it exists. On the heap, since every review has room for these facts.
     pub vmi: Option<Box<VirtualMachineInstance>>,
+    /// True if the VM of this name exists; false as well beside a VMI that has not ended.
+    pub has_vm: bool,
     /// UID of a migration of the VMI that has not ended.
     pub active: Option<String>,
 }
@@ -170,6 +172,9 @@ fn key(request: &Request, spec: &Spec) -> Option<Key> {
 fn fault_of(spec: &Spec, facts: &MigrationFacts, namespace: &str) -> Option<Fault> {
     let name = &spec.vmi_name;
     let fault = |reason, message: String| Some(Fault::new("spec.vmiName", reason, message));
+    if spec.offline == Some(true) {
+        return in_flight(name, facts).or_else(|| offline_fault(name, facts, namespace));
+    }
     let Some(vmi) = &facts.vmi else {
         return fault(Reason::NotFound, format!("the VMI \"{namespace}/{name}\" does not exist"));
     };
@@ -183,11 +188,28 @@ fn fault_of(spec: &Spec, facts: &MigrationFacts, namespace: &str) -> Option<Faul
         let (reason, message) = (said(&cannot.reason), said(&cannot.message));
         return fault(Reason::Invalid, format!("Cannot migrate VMI, Reason: {reason}, Message: {message}"));
     }
+    in_flight(name, facts)
+}
+
+fn in_flight(name: &str, facts: &MigrationFacts) -> Option<Fault> {
     let active = facts.active.as_ref()?;
     let message = format!(
         "in-flight migration detected. Active migration job ({active}) is currently already in progress for VMI {name}."
     );
-    fault(Reason::Invalid, message)
+    Some(Fault::new("spec.vmiName", Reason::Invalid, message))
+}
+
+/// The fault of a migration without a guest, whose VM has to be there and stopped.
+fn offline_fault(name: &str, facts: &MigrationFacts, namespace: &str) -> Option<Fault> {
+    if facts.vmi.as_ref().is_some_and(|vmi| !has_ended(vmi)) {
+        let message = format!(
+            "spec.offline moves the disks of a stopped VM, and VM \"{namespace}/{name}\" runs: remove the field to migrate it with its \
+             guest, or stop it"
+        );
+        return Some(Fault::new("spec.offline", Reason::Invalid, message));
+    }
+    let message = format!("the VM \"{namespace}/{name}\" does not exist");
+    (!facts.has_vm).then(|| Fault::new("spec.vmiName", Reason::NotFound, message))
 }
 
 /// True if two specs are equal after parsing.

@@ -4,6 +4,7 @@ mod attacks;
 mod copied_claims;
 mod end;
 mod failures;
+mod offline;
 mod old_claims;
 mod policies;
 mod queue;

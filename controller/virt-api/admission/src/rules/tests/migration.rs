@@ -42,7 +42,7 @@ fn facts(pointer: &str, value: Value, active: Option<&str>) -> RequestContext {
         set(&mut vmi, pointer, value);
     }
     let vmi = api::wire::read(vmi).ok().map(Box::new);
-    let migration = Some(MigrationFacts { vmi, active: active.map(str::to_owned) });
+    let migration = Some(MigrationFacts { vmi, has_vm: false, active: active.map(str::to_owned) });
     RequestContext { migration, ..context() }
 }
 
@@ -213,4 +213,31 @@ fn the_spec_of_a_migration_stays_and_so_does_its_label_until_it_has_ended() {
     assert_eq!(ask(UPDATE, &update(bare.clone(), stored("Running")), &context()), AdmissionResponse::yes());
     bare["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert_eq!(ask(UPDATE, &update(stored("Running"), bare), &context()), AdmissionResponse::yes());
+}
+
+#[test]
+fn the_disks_of_a_vm_are_moved_where_it_is_stopped() {
+    let mut object = migration();
+    object["spec"]["offline"] = json!(true);
+    let with = |vmi: Option<&str>, has_vm: bool, active: Option<&str>| {
+        let running = facts("/status/phase", json!(vmi), active).migration.unwrap_or_default();
+        let vmi = running.vmi.filter(|_| vmi.is_some());
+        RequestContext { migration: Some(MigrationFacts { vmi, has_vm, ..running }), ..context() }
+    };
+    let missing = "the VM \"n/web\" does not exist";
+    let runs = "spec.offline moves the disks of a stopped VM, and VM \"n/web\" runs: remove the field to migrate it with its guest, or \
+                stop it";
+    let active = "in-flight migration detected. Active migration job (u) is currently already in progress for VMI web.";
+    for (context, expected) in [
+        (with(None, true, None), None),
+        (with(Some("Succeeded"), true, None), None),
+        (with(None, false, None), Some(("spec.vmiName", missing))),
+        (with(Some("Failed"), false, None), Some(("spec.vmiName", missing))),
+        (with(Some("Running"), false, None), Some(("spec.offline", runs))),
+        (with(None, true, Some("u")), Some(("spec.vmiName", active))),
+        (with(Some("Running"), false, Some("u")), Some(("spec.vmiName", active))),
+    ] {
+        let expected = expected.map(|(field, message)| fault(field, message)).unwrap_or_default();
+        assert_eq!(told(&ask(CREATE, &new(object.clone()), &context)), expected);
+    }
 }
