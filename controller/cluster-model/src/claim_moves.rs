@@ -8,17 +8,20 @@
 //!  failure        -                               deleted
 //! ```
 //!
-//! A PVC that the VM itself names has `copied-into-by` from the hand-over until the guest has arrived. A failure leaves it there.
+//! A PVC that the VM itself names has `copied-into-by` from the hand-over until the guest has arrived. A failure leaves it there. After the
+//! arrival it says whose disk it has, as a new PVC does from the beginning.
 //!
 //! **Guarantees.** A VMI does not start on a PVC that has one of these annotations (`vmi::needs` in virt-controller), whatever writes the
 //! old name back into its VM. `moving-to` is written before the guest may leave.
 
 use crate::objects::{
-    IndexKey, Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, names, owner,
+    IndexKey, Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, claim_of, names, owner,
 };
 use api::meta::{ObjectMeta, OwnerReference};
 use api::quantity::Quantity;
-use serde_json::{Value, json};
+use api::vm::VirtualMachine;
+use api::vmi::{VirtualMachineInstance, Volume};
+use serde_json::{Map, Value, json};
 
 /// Annotation of a PVC with the name of the PVC that a live migration copies its disk into.
 pub const MOVING_TO: &str = "coracle.io/moving-to";
@@ -36,6 +39,8 @@ pub const ORIGIN_UID: &str = "coracle.io/moved-origin-uid";
 pub const MOVED_VM: &str = "coracle.io/moved-vm";
 /// Annotation of a PVC that its VM names, and that a live migration copies a disk into: the uid of the VM. Its content is not whole.
 pub const COPIED_INTO: &str = "coracle.io/copied-into-by";
+/// Annotation of a VM whose volumes are being migrated: the PVCs that their disks are copied into, as `VOLUME=UID` with commas.
+pub const DESTINATION_UIDS: &str = "coracle.io/volume-update-uids";
 /// Annotation of a VMI with the reason why a live migration cannot copy one of its PVCs.
 pub const NOT_COPIED: &str = "coracle.io/not-copied";
 /// Reason of a VMI or a VM whose PVC has moved.
@@ -65,19 +70,10 @@ pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key,
             wanted[field] = json!(value);
         }
     }
-    let mut annotations = json!({
-        MIGRATION_NAME: migration.name,
-        MOVED_FROM: source.meta.name,
-        ORIGIN: source.origin().or(source.meta.name.as_deref()),
-    });
-    let uid = source.meta.uid.as_deref();
-    for (name, value) in
-        [(MOVED_FROM_UID, uid), (ORIGIN_UID, source.note(ORIGIN_UID).or(uid)), (MOVED_VM, vm)]
-    {
-        if let Some(value) = value {
-            annotations[name] = json!(value);
-        }
-    }
+    let origin = origin_notes(source, vm).into_iter();
+    let mut annotations: Map<String, Value> =
+        origin.filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))).collect();
+    annotations.insert(MIGRATION_NAME.to_owned(), json!(migration.name));
     json!({
         "apiVersion": Kind::PersistentVolumeClaim.api_version(),
         "kind": Kind::PersistentVolumeClaim.name(),
@@ -93,6 +89,21 @@ pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key,
         },
         "spec": wanted,
     })
+}
+
+/// Annotations of the PVC that the disk of another one is copied into, with their values. `vm`: uid of the VM whose disk it is.
+pub fn origin_notes<'a>(
+    source: &'a PersistentVolumeClaim,
+    vm: Option<&'a str>,
+) -> [(&'static str, Option<&'a str>); 5] {
+    let (name, uid) = (source.meta.name.as_deref(), source.meta.uid.as_deref());
+    [
+        (MOVED_FROM, name),
+        (ORIGIN, source.origin().or(name)),
+        (MOVED_FROM_UID, uid),
+        (ORIGIN_UID, source.note(ORIGIN_UID).or(uid)),
+        (MOVED_VM, vm),
+    ]
 }
 
 /// The size of the new PVC: the capacity of the old one, and at least its request.
@@ -148,6 +159,46 @@ pub fn copy_of<'a>(
         });
         let is_current = copy.moved_by().is_none() && copy.moved_to().is_none();
         is_current && !is_former && copy.note(MOVED_VM) == Some(vm)
+    })
+}
+
+/// A volume that a VM has on another PVC than its VMI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangedClaim<'a> {
+    pub volume: &'a str,
+    /// PVC of the VMI.
+    pub source: &'a str,
+    /// PVC that the VM names.
+    pub destination: &'a str,
+    /// The guest does not write to the disk.
+    pub is_read_only: bool,
+}
+
+/// Volumes that a VM has on other PVCs than its VMI. An overlay (`ephemeral`) has no PVC of its own.
+pub fn changed_claims<'a>(vm: &'a VirtualMachine, vmi: &'a VirtualMachineInstance) -> Vec<ChangedClaim<'a>> {
+    fn claim(volume: &Volume) -> Option<&str> {
+        claim_of(volume).filter(|_| volume.ephemeral.is_none())
+    }
+    let own = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
+    let changed = own.filter_map(|volume| {
+        let running = vmi.spec.volumes.iter().find(|running| running.name == volume.name)?;
+        let (source, destination) = (claim(running)?, claim(volume)?);
+        let is_read_only = is_read_only(vmi, &volume.name);
+        (source != destination).then_some(ChangedClaim {
+            volume: &volume.name,
+            source,
+            destination,
+            is_read_only,
+        })
+    });
+    changed.collect()
+}
+
+/// True for a disk that the guest does not write to.
+pub fn is_read_only(vmi: &VirtualMachineInstance, volume: &str) -> bool {
+    let disk = vmi.spec.domain.devices.disks.iter().find(|disk| disk.name == volume);
+    disk.is_some_and(|disk| {
+        disk.cdrom.is_some() || disk.disk.as_ref().is_some_and(|target| target.readonly == Some(true))
     })
 }
 

@@ -10,6 +10,7 @@
 //! | names another source | the control plane did not choose it among free volumes, or a populator says on it what it holds |
 
 use api::cdi::annotations::{CLONE_PHASE, EXTERNAL_POPULATION, POPULATED_FOR};
+use cluster_model::claim_moves::{COPIED_INTO, MOVING_TO};
 use cluster_model::objects::{Kind, PersistentVolumeClaim, World};
 use cluster_model::uploads::POD_PHASE;
 
@@ -75,7 +76,22 @@ pub(crate) fn unknown(world: &World, claim: &PersistentVolumeClaim) -> Option<St
 
 /// Reason why the content of a PVC is not proven to be that of its source, as the end of a sentence about it: for readers of the disk.
 pub(crate) fn unproven(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
-    incomplete(world, claim).or_else(|| unknown(world, claim))
+    incomplete(world, claim).or_else(|| unsettled(claim)).or_else(|| unknown(world, claim))
+}
+
+/// Reason why a live migration may have left a part of a disk, or an earlier one, in a PVC, as the end of a sentence about it.
+fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
+    if claim.copied_into_by().is_some() {
+        return Some(format!(
+            "is not whole: a live migration copies a disk into it, or has ended before. Where its content is known to be right, remove the \
+             annotation {COPIED_INTO}"
+        ));
+    }
+    let new = claim.moving_to().filter(|_| claim.moved_to().is_none())?;
+    Some(format!(
+        "is copied into PVC {new} by a live migration, or by one whose result is not known. Where the guest has not run on that one, remove \
+         the annotation {MOVING_TO}"
+    ))
 }
 
 /// True if the PVC names a source, and is not marked as filled.
@@ -175,6 +191,27 @@ mod tests {
                 let is_refused = origin == VolumeOrigin::Other(NO_SOURCE.to_owned());
                 assert_eq!(is_refused, is_lost, "{annotations} {spec} {phase}: {origin:?}");
             }
+        }
+    }
+
+    /// A clone or an export of it would succeed, and have half a disk.
+    #[test]
+    fn readers_wait_for_a_pvc_that_a_live_migration_has_not_settled() {
+        for (annotations, word) in [
+            (json!({"coracle.io/copied-into-by": "vm"}), "is not whole"),
+            (json!({"coracle.io/moving-to": "new"}), "is copied into PVC new"),
+            (json!({"coracle.io/moving-to": "new", "coracle.io/moved-to": "new"}), ""),
+            (json!({"coracle.io/moved-from": "old"}), ""),
+        ] {
+            let mut sim = Sim::new();
+            let meta = json!({"namespace": "n", "name": "disk", "annotations": annotations});
+            let claim = json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}});
+            sim.put(Kind::PersistentVolumeClaim, claim);
+            let why = unproven(&sim.world, sim.world.pvcs.get("n", "disk").unwrap());
+            assert_eq!(why.is_some(), !word.is_empty(), "{annotations}: {why:?}");
+            assert!(why.is_none_or(|why| why.starts_with(word)), "{annotations}");
+            let checked = crate::data_source::check_disk(&sim.world, "n", "disk");
+            assert_eq!(checked.is_err(), !word.is_empty(), "{annotations}");
         }
     }
 

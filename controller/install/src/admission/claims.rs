@@ -46,7 +46,9 @@ use crate::InstallOptions;
 use api::cdi::GROUP;
 use api::cdi::annotations::{ADOPTED_BY, ALLOW_ADOPTION, CLONE_REQUEST, POPULATED_FOR, RECLAIM_POLICY};
 use api::instancetype::DEFAULTS;
-use cluster_model::claim_moves::{COPIED_INTO, MOVED_FROM, MOVED_TO, MOVING_BY, MOVING_TO};
+use cluster_model::claim_moves::{
+    COPIED_INTO, MOVED_FROM, MOVED_FROM_UID, MOVED_TO, MOVED_VM, MOVING_BY, MOVING_TO, ORIGIN, ORIGIN_UID,
+};
 use cluster_model::objects::{ADOPTS, Kind, MIGRATION_JOB, MIGRATION_NAME, PRIME};
 use cluster_model::state::{SIZE, STATE_FOR};
 
@@ -139,7 +141,18 @@ pub(super) fn is_noted_at_most() -> String {
     let annotations = format!(
         "key.startsWith('cdi.kubevirt.io/') || key == {} || key in {}",
         literal(CLONE_REQUEST),
-        literal([MOVING_TO, MOVING_BY, MOVED_TO, COPIED_INTO, MIGRATION_NAME])
+        literal([
+            MOVING_TO,
+            MOVING_BY,
+            MOVED_TO,
+            COPIED_INTO,
+            MIGRATION_NAME,
+            MOVED_FROM,
+            MOVED_FROM_UID,
+            ORIGIN,
+            ORIGIN_UID,
+            MOVED_VM,
+        ])
     );
     let labels = format!("key.startsWith({}) || key == {}", literal(DEFAULTS), literal(MIGRATION_JOB));
     format!(
@@ -170,9 +183,17 @@ pub(super) fn is_of_migration(object: &str) -> String {
     format!("{} != '' && {} != ''", label(object), note(object, MOVED_FROM))
 }
 
-/// True if the label of a live migration is unchanged, or removed.
+/// True if the label of a live migration is unchanged, or removed, and a PVC that has it is not marked as made by that migration: such
+/// a PVC may be deleted.
 pub(super) fn is_let_go_at_most() -> String {
-    format!("{} in ['', {}]", label("object"), label("oldObject"))
+    format!(
+        "{} in ['', {}] && ({} == '' || {} == {})",
+        label("object"),
+        label("oldObject"),
+        label("oldObject"),
+        note("object", MOVED_FROM),
+        note("oldObject", MOVED_FROM)
+    )
 }
 
 /// The uid of the live migration that copies a disk into a PVC.

@@ -23,7 +23,7 @@
 use super::{Policy, api, is_user, literal, rule, same};
 use crate::InstallOptions;
 use cluster_model::accounts::Accounts;
-use cluster_model::metadata::{FENCING, RESERVED};
+use cluster_model::metadata::{FENCING, OFFLINE_MIGRATION, RESERVED};
 use cluster_model::objects::{FINALIZER, FOUND_BY, LAUNCHER, MIGRATION_JOB, OF_VM, Program};
 use cluster_model::subresources::VMI_STATUS_FIELDS;
 
@@ -41,10 +41,11 @@ const COLLECTORS: [&str; 3] = [
 /// target pod.
 const FENCED: [&str; 5] = [FOUND_BY[0], FOUND_BY[1], FOUND_BY[2], FOUND_BY[3], MIGRATION_JOB];
 /// Fields of a VMI's status that decide about its next run or its node.
-const DECISIVE: [&str; 5] = [
+const DECISIVE: [&str; 6] = [
     "nodeName",
     "activePods",
     "migrationState",
+    "migratedVolumes",
     "virtualMachineRevisionName",
     "launcherContainerImageVersion",
 ];
@@ -130,6 +131,18 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 6] {
                     "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited: {} \
                      (KubeVirt's own programs write them)",
                     RESERVED.join(", ")
+                ),
+            ),
+            (
+                format!(
+                    "(request.operation == 'CREATE' ? object.metadata.?annotations[?{}].orValue('') == '' : {}) || {}",
+                    literal(OFFLINE_MIGRATION),
+                    same_key("metadata.?annotations", OFFLINE_MIGRATION),
+                    exit("object")
+                ),
+                format!(
+                    "the annotation {OFFLINE_MIGRATION} of a VMI is written by virt-controller only: it would end the guest, or take a VMI \
+                     without a guest for one"
                 ),
             ),
         ],

@@ -244,10 +244,20 @@ fn virt_controller_deletes_no_pvc_but_those_of_live_migrations_that_have_not_arr
         |object: &str| format!("{object}.metadata.?annotations[?\"coracle.io/moved-from\"].orValue('')");
     let is_new = |object: &str| format!("{} != '' && {} != ''", label(object), from(object));
     assert!(about("deletes only PVCs").ends_with(&format!(" || {}", is_new("oldObject"))));
-    // It cannot give the label to a PVC that exists.
-    let kept =
-        format!("request.operation != 'UPDATE' || {} in ['', {}]", label("object"), label("oldObject"));
+    // It cannot give the label to a PVC that exists, nor the annotation to one that has the label.
+    let kept = format!(
+        "request.operation != 'UPDATE' || {} in ['', {old}] && ({old} == '' || {} == {})",
+        label("object"),
+        from("object"),
+        from("oldObject"),
+        old = label("oldObject"),
+    );
     assert_eq!(about("marks no PVC as one of a live migration"), kept);
+    // A PVC that a VM itself has named says whose disk it has.
+    let noted = about("changes only annotations of CDI and of live migrations");
+    for (name, _) in cluster_model::claim_moves::origin_notes(&Default::default(), None) {
+        assert!(noted.contains(&format!("\"{name}\"")), "{name}: {noted}");
+    }
     let made = about("makes the PVCs of DataVolumes only");
     assert!(
         made.contains(&is_new("object")) && made.contains(&format!("owner.uid == {}", label("object"))),
@@ -435,6 +445,14 @@ fn only_who_may_end_fencing_writes_the_word_for_it() {
     // The policy on pods matches by label, and covers their status.
     let pods = expressions(&self::policy("kubevirt-fencing-pods"));
     assert!(pods.contains(&format!("variables.may || !({is_new})")), "{pods}");
+}
+
+/// A VMI that is created with PVCs that it has not migrated to would be taken for one that has arrived there.
+#[test]
+fn no_vmi_is_created_with_a_state_that_decides_about_its_disks_or_its_node() {
+    let said = policy("kubevirt-fencing-status")["spec"]["validations"].to_string().replace('\\', "");
+    let fields = "[\"nodeName\",\"activePods\",\"migrationState\",\"migratedVolumes\",";
+    assert!(said.contains(fields), "{said}");
 }
 
 /// Users and tools look for upstream's wording.

@@ -233,6 +233,54 @@ fn a_disk_goes_along_and_is_not_lost_at_whichever_request_the_controller_is_kill
     }
 }
 
+/// The guest of the second VM takes its disk along to a PVC that the VM names, or ends before. It has its own disk afterwards, or none.
+#[test]
+fn a_vm_whose_volumes_are_updated_has_its_own_disk_at_whichever_request_the_controller_is_killed() {
+    use crate::sim::event::Fault;
+    let [vm, vmi] =
+        [Kind::VirtualMachine, Kind::VirtualMachineInstance].map(|kind| Key::new(kind, "n", "second"));
+    let volume = json!({"name": "root", "persistentVolumeClaim": {"claimName": "new"}});
+    for (request, ends_first) in (0..30).map(|request| (request, request % 3 == 0)) {
+        let (is_done, of) = (request % 2 == 0, format!("{request} {ends_first}"));
+        let mut run = Run::new();
+        happens(&mut run, &[Event::Work(Some(Stage::Done)), Event::Vm(1, "Always")]);
+        let mut claim = run.sim.get(&Key::new(Kind::PersistentVolumeClaim, "n", "data")).clone();
+        claim["metadata"] = json!({"namespace": "n", "name": "new"});
+        run.sim.put(Kind::PersistentVolumeClaim, claim);
+        let uid = seen(&run, &vmi).1;
+        let mut conditions =
+            run.sim.get(&vmi)["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.push(json!({"type": "LiveMigratable", "status": "True"}));
+        run.sim.change(&vmi, json!({"status": {"conditions": conditions}}));
+        run.settle();
+        let disks = run.sim.get(&vmi)["spec"]["domain"]["devices"]["disks"].clone();
+        assert_eq!(disks[0]["name"], "root");
+        run.expect(&[(0, Fault::Break(request, is_done)), (usize::from(request) / 3, Fault::Restart(1))]);
+        let spec = json!({"updateVolumesStrategy": "Migration", "template": {"spec": {"volumes": [volume]}}});
+        run.sim.change(&vm, json!({"spec": spec}));
+        if ends_first {
+            // Before the update is decided on, or soon after.
+            run.hurry(usize::from(request) / 4);
+            happens(&mut run, &[Event::Guest(1, true)]);
+        } else {
+            happens(&mut run, &[Event::MigrationEnds(1, MigrationEnd::Arrives(request % 6))]);
+        }
+        let object = run.sim.get(&vm);
+        let is_held = run.sim.condition(&vm, "ManualRecoveryRequired").is_some();
+        if ends_first {
+            assert!(is_held && !run.sim.objects.contains_key(&vmi), "{of}: {object}");
+            continue;
+        }
+        assert_eq!((is_held, run.sim.condition(&vm, "RestartRequired")), (false, None), "{of}");
+        assert!(object["status"]["volumeUpdateState"].is_null(), "{of}: {object}");
+        let claim = |object: &Value| object["volumes"][0]["persistentVolumeClaim"]["claimName"].clone();
+        assert_eq!(claim(&run.sim.get(&vmi)["spec"]), "new", "{of}: {object}");
+        assert_eq!(seen(&run, &vmi), ("node2".to_owned(), uid.clone(), 1), "{of}");
+        happens(&mut run, &[Event::Guest(1, true)]);
+        assert!(seen(&run, &vmi).1 != uid && claim(&run.sim.get(&vmi)["spec"]) == "new", "{of}");
+    }
+}
+
 /// The launcher of the source leaves its ending to the kubelet, too.
 #[test]
 fn the_end_of_a_source_is_not_the_end_of_its_vmi() {

@@ -26,7 +26,7 @@ const EVACUATION: &str = "kubevirt.io/evacuationMigration";
 /// Annotation of a migration that was created for a workload update.
 const WORKLOAD_UPDATE: &str = "kubevirt.io/workloadUpdateMigration";
 /// Label of a migration that was created for the volumes of a VM: the name of its VMI.
-const VOLUME_UPDATE: &str = "kubevirt.io/volume-update-migration";
+pub(super) const VOLUME_UPDATE: &str = "kubevirt.io/volume-update-migration";
 /// Annotation of a VMI whose eviction a descheduler has asked for.
 const SOURCE: &str = "kubevirt.io/eviction-source";
 /// Pause after the first failed migration.
@@ -101,7 +101,7 @@ fn migrate(world: &World, vmi: &VirtualMachineInstance, cause: Cause<'_>, now: T
 }
 
 /// The node that the VMI leaves by a migration.
-fn leaves<'a>(world: &World, vmi: &'a VirtualMachineInstance) -> Option<&'a str> {
+pub(super) fn leaves<'a>(world: &World, vmi: &'a VirtualMachineInstance) -> Option<&'a str> {
     let status = vmi.status.as_ref()?;
     let node = status.evacuation_node_name.as_deref().filter(|node| !node.is_empty())?;
     let strategy = vmi.spec.eviction_strategy.as_ref().or(world.config().eviction_strategy.as_ref());

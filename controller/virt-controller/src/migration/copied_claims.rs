@@ -8,26 +8,30 @@
 //!  failure before           the new PVCs are deleted, and the annotation is removed
 //! ```
 //!
-//! PVCs that the VM names (`volume_update`) are used in place of new ones: they get no owner, and are never deleted.
+//! PVCs that the VM names (`volume_update`) are used in place of new ones: they get no owner, and are never deleted. A VMI that must leave
+//! its node does not wait for them: it leaves with the PVCs that it has, and a later migration takes the update along. From the creation of
+//! the target pod on its volumes say which.
 //!
 //! **Guarantees.** The steps of the hand-over come before the VMI is written, and each requires that its PVC is unchanged: a PVC that
 //! is being deleted takes no guest.
 
 use super::MigrationReconcile;
+use super::automatic::{VOLUME_UPDATE, leaves};
 use super::obstacle::Obstacle;
 use super::outcome::Outcome;
+use crate::vmi::volume_update::VolumeUpdate;
 use crate::vmi::{self, CopiedClaim, claim_info};
 use api::migration::Phase;
 use api::vmi::{ClaimInfo, MigratedVolume, VirtualMachineInstance};
 use cluster_model::claim_moves::{self, COPIED_INTO, MOVING_BY, MOVING_TO};
-use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, World, key, owner};
+use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, Pod, World, claim_of, key, owner};
 use cluster_model::plan::Step;
 use serde_json::{Value, json};
 
 /// PVCs of the target pod.
 pub(super) enum TargetClaims {
-    /// All exist. The VMI as the target has it.
-    Ready(Box<VirtualMachineInstance>),
+    /// All exist. The VMI as the target has it, and the reason why it leaves the update of its volumes to a later migration.
+    Ready(Box<VirtualMachineInstance>, Option<String>),
     /// PVCs that are missing: their names, and the steps that create them.
     Missing(Vec<(String, Step)>),
     Refused(String),
@@ -37,7 +41,15 @@ pub(super) enum TargetClaims {
 /// The PVCs of the target pod of a migration.
 pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> TargetClaims {
     let (mut migrated, mut absent) = (Vec::new(), Vec::new());
-    let found = match vmi::copied_claims(input.world, vmi) {
+    if let Some(refused) = without_purpose(input, vmi) {
+        return refused;
+    }
+    let left = left_for_later(input.world, vmi);
+    let found = match &left {
+        Some(_) => vmi::copied_without_update(input.world, vmi),
+        None => vmi::copied_claims(input.world, vmi),
+    };
+    let found = match found {
         Ok(found) => found,
         Err(message) => return TargetClaims::Refused(refusal(&message)),
     };
@@ -47,6 +59,9 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
         let is_other = |new: &str| new != target.name;
         if source.moved_to().is_some() || source.moving_to().is_some_and(is_other) {
             return TargetClaims::Refused(claim_moves::moved_message(source).unwrap_or_default());
+        }
+        if let Some(message) = destination.as_deref().and_then(|name| other_user(input.world, vmi, name)) {
+            return TargetClaims::Waits(message);
         }
         match input.world.pvcs.get(&target.namespace, &target.name) {
             Some(claim) => match unusable(input, claim, destination.is_some()) {
@@ -69,18 +84,72 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
     let target = with_destinations(vmi, &migrated);
     match is_named.then(|| vmi::wait_for_disks(input.world, &target)).flatten() {
         Some(message) => TargetClaims::Waits(message),
-        None => TargetClaims::Ready(Box::new(target)),
+        None => TargetClaims::Ready(Box::new(target), left),
     }
 }
 
 /// The reason why a migration of the VMI waits for PVCs that its VM names.
 pub(super) fn wait_for_named(world: &World, vmi: &VirtualMachineInstance) -> Option<String> {
+    if leaves(world, vmi).is_some() { None } else { unusable_named(world, vmi) }
+}
+
+/// The reason why a VMI that must leave its node leaves the update of its volumes to a later migration: a PVC that its VM names cannot be
+/// used yet.
+fn left_for_later(world: &World, vmi: &VirtualMachineInstance) -> Option<String> {
+    leaves(world, vmi)?;
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let unbound = || {
+        let volumes = vmi::volume_update::of_vmi(world, vmi);
+        let mut names = volumes.iter().filter_map(MigratedVolume::destination);
+        let name =
+            names.find(|name| world.pvcs.get(namespace, name).is_none_or(|claim| !claim.is_bound()))?;
+        Some(format!("PVC {name} has no volume yet"))
+    };
+    unusable_named(world, vmi).or_else(unbound)
+}
+
+/// The end of a migration that was created for an update of volumes, where there is none.
+fn without_purpose(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Option<TargetClaims> {
+    let is_for_update = input.migration.metadata.labels.contains_key(VOLUME_UPDATE);
+    if !is_for_update || leaves(input.world, vmi).is_some() {
+        return None;
+    }
+    let vm = vmi::vm_of(input.world, vmi)?;
+    match vmi::volume_update::find(input.world, vm, Some(vmi)) {
+        VolumeUpdate::Underway(_) => None,
+        // It is deleted when the VMI says so.
+        VolumeUpdate::Cancelled => {
+            Some(TargetClaims::Waits("the update of the volumes is taken back".to_owned()))
+        }
+        VolumeUpdate::Refused(message) | VolumeUpdate::PvcInUse(message) => {
+            Some(TargetClaims::Refused(refusal(&message)))
+        }
+        VolumeUpdate::None | VolumeUpdate::Waits(_) | VolumeUpdate::Broken(_) => Some(TargetClaims::Refused(
+            refusal("the update of the volumes that this migration was created for has ended"),
+        )),
+    }
+}
+
+/// Message about another VM or VMI that names the PVC which a disk of this one is copied into. From the begin of the copy on nothing else
+/// starts on that PVC.
+fn other_user(world: &World, vmi: &VirtualMachineInstance, name: &str) -> Option<String> {
+    let vm = vmi::vm_of(world, vmi)?;
+    let claim = world.pvcs.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), name);
+    let is_begun = claim.is_some_and(|claim| claim.is_copied_for(vm.metadata.uid.as_deref()));
+    if is_begun { None } else { vmi::volume_update::other_user(world, vm, name) }
+}
+
+/// The reason why a PVC that the VM names cannot be used yet.
+fn unusable_named(world: &World, vmi: &VirtualMachineInstance) -> Option<String> {
     let volumes = vmi::volume_update::of_vmi(world, vmi);
     let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
     for volume in &volumes {
         let name = volume.destination()?;
         if world.pvcs.get(namespace, name).is_none() {
             return Some(missing(name, &volume.volume_name));
+        }
+        if let Some(message) = other_user(world, vmi, name) {
+            return Some(message);
         }
     }
     (!volumes.is_empty()).then(|| vmi::wait_for_disks(world, &with_destinations(vmi, &volumes))).flatten()
@@ -111,14 +180,20 @@ fn target(
     }
 }
 
-/// Steps before the hand-over, and the volumes that are copied.
+/// Steps before the hand-over, and the volumes that are copied. `pod`: the target pod.
 pub(super) fn hand_over(
     input: &MigrationReconcile<'_>,
     vmi: &VirtualMachineInstance,
+    pod: &Pod,
 ) -> Result<(Vec<Step>, Vec<MigratedVolume>), Obstacle> {
     let (mut steps, mut migrated, mut is_named) = (Vec::new(), Vec::new(), false);
-    let found =
-        vmi::copied_claims(input.world, vmi).map_err(|message| Obstacle::Refused(refusal(&message)))?;
+    let updates = vmi::volume_update::of_vmi(input.world, vmi);
+    let is_taken = |volume: &MigratedVolume| pod.claims.iter().any(|name| volume.destination() == Some(name));
+    let found = match updates.iter().all(is_taken) {
+        true => vmi::copied_claims(input.world, vmi),
+        false => vmi::copied_without_update(input.world, vmi),
+    };
+    let found = found.map_err(|message| Obstacle::Refused(refusal(&message)))?;
     for CopiedClaim { volume, source, destination } in found {
         let Some(target) = target(input, source, destination.as_deref()) else { continue };
         let Some(claim) = input.world.pvcs.get(&target.namespace, &target.name) else {
@@ -128,6 +203,9 @@ pub(super) fn hand_over(
         };
         if let Some(message) = unusable(input, claim, destination.is_some()) {
             return Err(Obstacle::Refused(message));
+        }
+        if let Some(message) = destination.as_deref().and_then(|name| other_user(input.world, vmi, name)) {
+            return Err(Obstacle::Waits(message));
         }
         if !claim.is_bound() {
             return Err(Obstacle::Waits(format!(
@@ -151,11 +229,24 @@ pub(super) fn hand_over(
         is_named |= destination.is_some();
         migrated.push(migrated_volume(input.world, volume, source, claim));
     }
-    let wait = || vmi::wait_for_disks(input.world, &with_destinations(vmi, &migrated));
+    let whole = with_destinations(vmi, &migrated);
+    if let Some(name) = claim_without_volume(&whole, pod) {
+        return Err(Obstacle::Refused(format!(
+            "Migration failed because the target pod was created before the volumes of the VMI were changed: it does not have PVC {name}"
+        )));
+    }
+    let wait = || vmi::wait_for_disks(input.world, &whole);
     match is_named.then(wait).flatten() {
         Some(message) => Err(Obstacle::Waits(message)),
         None => Ok((steps, migrated)),
     }
+}
+
+/// PVC of a disk that the target pod does not have.
+fn claim_without_volume<'a>(vmi: &'a VirtualMachineInstance, pod: &Pod) -> Option<&'a str> {
+    let disks = &vmi.spec.domain.devices.disks;
+    let volumes = vmi.spec.volumes.iter().filter(|volume| disks.iter().any(|disk| disk.name == volume.name));
+    volumes.filter_map(claim_of).find(|name| pod.claims.iter().all(|claim| claim != name))
 }
 
 /// Deletes the new PVCs of a migration that was not handed over, and lets the old ones be used. `None` where there are none.
@@ -177,7 +268,7 @@ fn unused_moves(input: &MigrationReconcile<'_>) -> Vec<Step> {
     };
     let Some(vmi) = input.vmi.filter(|vmi| !is_handed_over(vmi)) else { return Vec::new() };
     let vm = vmi::vm_of(input.world, vmi);
-    let volumes = vm.map(vmi::volume_update::recorded).unwrap_or_default();
+    let volumes = vm.map(|vm| vmi::volume_update::recorded_now(input.world, vm)).unwrap_or_default();
     let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
     let free = |volume: &MigratedVolume| {
         let (source, destination) = (volume.source()?, volume.destination()?);

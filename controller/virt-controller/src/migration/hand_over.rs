@@ -36,7 +36,7 @@ pub(super) fn hand_over(
         let message = format!("Migration failed because the target pod runs on node {node}, as the VMI does");
         return Outcome::default().require_unchanged_vmi(vmi).fail(&message);
     }
-    let (claims, migrated) = match copied_claims::hand_over(input, vmi) {
+    let (claims, migrated) = match copied_claims::hand_over(input, vmi, target) {
         Ok(copied) => copied,
         Err(Obstacle::Refused(message)) => {
             return Outcome::default().require_unchanged_vmi(vmi).fail(&message);

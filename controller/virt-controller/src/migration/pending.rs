@@ -51,8 +51,8 @@ fn create(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Outco
         name: meta.name.as_deref().unwrap_or_default(),
         added_node_selector: &input.migration.spec.added_node_selector,
     };
-    let whole = match copied_claims::target_claims(input, vmi) {
-        TargetClaims::Ready(whole) => whole,
+    let (whole, left) = match copied_claims::target_claims(input, vmi) {
+        TargetClaims::Ready(whole, left) => (whole, left),
         TargetClaims::Missing(missing) => return create_claims(input, vmi, missing),
         TargetClaims::Waits(message) => {
             let again = input.now.checked_add(LOOKS_AGAIN).unwrap_or(input.now);
@@ -78,13 +78,14 @@ fn create(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Outco
     if let Some(waits) = wait_after_failure(input, vmi) {
         return waits;
     }
+    let without = left.map(|why| format!(", without the update of the volumes: {why}")).unwrap_or_default();
     Outcome::default()
         // A virt-controller whose Lease another one has taken over creates no pod for a migration that has gone on.
         .require_unchanged(input)
         .before_write(create)
         .change(Change::WaitsFor(None))
         .phase(Phase::Scheduling)
-        .event(false, "SuccessfulCreate", format!("Created migration target pod {name}"))
+        .event(false, "SuccessfulCreate", format!("Created migration target pod {name}{without}"))
 }
 
 /// Creates the PVCs of the target pod. It is created when they are known.

@@ -158,10 +158,14 @@ fn object(
     devices.filesystems =
         of_vm.domain.devices.filesystems.into_iter().filter(|share| is_kept(&share.name)).collect();
     devices.disks =
-        of_vm.domain.devices.disks.into_iter().filter(|disk| is_kept(&disk.name)).map(plain).collect();
-    devices
-        .disks
-        .push(Disk { boot_order: Some(1), ..plain(Disk { name: EMPTY.to_owned(), ..Disk::default() }) });
+        of_vm.domain.devices.disks.into_iter().filter(|disk| is_kept(&disk.name)).map(without_boot).collect();
+    let target = DiskTarget { bus: Some(Bus::Virtio), ..DiskTarget::default() };
+    devices.disks.push(Disk {
+        name: EMPTY.to_owned(),
+        disk: Some(target),
+        boot_order: Some(1),
+        ..Disk::default()
+    });
     let empty = EmptyDisk { capacity: Quantity::parse(EMPTY_SIZE).ok()?, other: Default::default() };
     spec.volumes.push(Volume { name: EMPTY.to_owned(), empty_disk: Some(empty), ..Volume::default() });
     let name = vm.metadata.name.as_deref().unwrap_or_default();
@@ -196,8 +200,7 @@ fn holds_a_node(volume: &Volume) -> bool {
     claim_of(volume).is_some() || volume.host_disk.is_some()
 }
 
-/// A disk of the name that the guest could write to, which no firmware boots from.
-fn plain(disk: Disk) -> Disk {
-    let target = DiskTarget { bus: Some(Bus::Virtio), ..DiskTarget::default() };
-    Disk { name: disk.name, disk: Some(target), shareable: disk.shareable, ..Disk::default() }
+/// A disk that no firmware boots from.
+fn without_boot(disk: Disk) -> Disk {
+    Disk { boot_order: None, ..disk }
 }

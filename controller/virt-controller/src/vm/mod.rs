@@ -83,7 +83,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         change::forget_if_halted(&mut next, &strategy);
         vmi.into_iter().for_each(|vmi| moved::take(&mut next, vmi));
         let update = volume_update::find(world, &next, run);
-        volume_update::record(&mut next, &update, run);
+        volume_update::record(world, &mut next, &update, run);
         let disks = disks::find(world, &next, vmi).unless_broken(&update);
         let act = strategy::decide(&next, &strategy, run, now);
         let act = carrier::decide(world, vm, vmi, &act).unwrap_or(act);

@@ -36,7 +36,7 @@ pub(super) fn write(
     let seen = PrintableInput { vm, strategy, vmi, disks, starts, stops: act == Act::Stop };
     let word = status(&seen);
     let runs = vmi.filter(|vmi| !crate::vmi::phase(vmi).is_final());
-    let restart = runs.and_then(|vmi| volume_update::restart_message(vm, vmi, update));
+    let restart = runs.and_then(|vmi| volume_update::restart_reason(vm, vmi, update));
     let generation = vm.metadata.generation;
     let status = vm.status.get_or_insert_default();
     status.printable_status = Some(word);
@@ -53,12 +53,12 @@ pub(super) fn write(
     copy_conditions(&mut status.conditions, vmi, now);
     failure(&mut status.conditions, trouble, now);
     recovery(&mut status.conditions, disks, trouble, now);
-    if let Some(message) = restart {
+    if let Some((reason, message)) = restart {
         set(
             &mut status.conditions,
             ConditionType::RestartRequired,
             "True",
-            Some("RestartRequired"),
+            Some(reason),
             Some(&message),
             now,
         );

@@ -7,7 +7,7 @@ use super::outcome::{Change, Outcome};
 use super::volume_update;
 use super::{VmiReconcile, checked, phase, vm_of};
 use api::machine::{Volume, is_of_one_node};
-use api::vmi::{Phase, VirtualMachineInstance};
+use api::vmi::{MigratedVolume, Phase, VirtualMachineInstance};
 use cluster_model::objects::{Kind, PersistentVolumeClaim, World, claims_of, owner};
 
 /// A disk that is copied, and its PVC.
@@ -23,13 +23,29 @@ pub(crate) fn copied_claims<'a>(
     world: &'a World,
     vmi: &VirtualMachineInstance,
 ) -> Result<Vec<CopiedClaim<'a>>, String> {
+    copied(world, vmi, &volume_update::of_vmi(world, vmi))
+}
+
+/// The same for a migration that leaves the update of the volumes to a later one.
+pub(crate) fn copied_without_update<'a>(
+    world: &'a World,
+    vmi: &VirtualMachineInstance,
+) -> Result<Vec<CopiedClaim<'a>>, String> {
+    copied(world, vmi, &[])
+}
+
+/// `updates`: volumes with PVCs that the VM names.
+fn copied<'a>(
+    world: &'a World,
+    vmi: &VirtualMachineInstance,
+    updates: &[MigratedVolume],
+) -> Result<Vec<CopiedClaim<'a>>, String> {
     let used = claims_of(vmi);
     let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
     let of_one_node = |name: &str| {
         let claim = world.pvcs.get(namespace, name);
         claim.filter(|claim| is_of_one_node(&claim.spec.access_modes))
     };
-    let updates = volume_update::of_vmi(world, vmi);
     if updates.is_empty() && !used.iter().any(|name| of_one_node(name).is_some()) {
         return Ok(Vec::new());
     }
@@ -70,7 +86,7 @@ pub(crate) fn copied_claims<'a>(
     }
     match found.first() {
         Some(first) => match owner_with_template(world, vmi) {
-            Some(kind) => Err(format!(
+            Some((kind, _)) => Err(format!(
                 "it is of a {}, whose template has the name of PVC {}",
                 kind.name(),
                 first.source.meta.name.as_deref().unwrap_or_default()
@@ -86,10 +102,15 @@ pub(super) fn refusal(input: &VmiReconcile<'_>) -> Outcome {
     Outcome::default().change(Change::NotCopied(copied_claims(input.world, input.vmi).err()))
 }
 
-/// The kind of the object whose template has the names of a VMI's PVCs, beside its VM: the next guest of it would not know the new ones.
-fn owner_with_template(world: &World, vmi: &VirtualMachineInstance) -> Option<Kind> {
+/// Kind and name of the object whose template has the names of a VMI's PVCs, beside its VM: the next guest of it would not know the new
+/// ones.
+pub(super) fn owner_with_template<'a>(
+    world: &'a World,
+    vmi: &'a VirtualMachineInstance,
+) -> Option<(Kind, &'a str)> {
     let of_vm = vm_of(world, vmi).and_then(|vm| owner::controller(&vm.metadata));
     let owner = of_vm.or_else(|| owner::controller(&vmi.metadata))?;
     let kinds = [Kind::VirtualMachinePool, Kind::VirtualMachineInstanceReplicaSet];
-    kinds.into_iter().find(|kind| owner.kind == kind.name())
+    let kind = kinds.into_iter().find(|kind| owner.kind == kind.name())?;
+    Some((kind, &owner.name))
 }

@@ -14,15 +14,15 @@
 //! virt-controller that is killed between two writes finds what is left to do in the VMI.
 
 use super::outcome::{Change, Outcome};
-use super::{VmiReconcile, key_of, vm_of, volume_update};
+use super::{VmiReconcile, key_of, vm_of, vm_uid, volume_update};
 use crate::template;
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
-use cluster_model::claim_moves::{COPIED_INTO, MOVED_TO, MOVING_BY, MOVING_TO, RECOVERY};
+use cluster_model::claim_moves::{self, COPIED_INTO, MOVED_TO, MOVING_BY, MOVING_TO, RECOVERY};
 use cluster_model::objects::{
     Attempt, Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key,
 };
 use cluster_model::plan::Step;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Event of a VMI whose guest runs on other PVCs now.
 const MOVED: &str = "VolumesMoved";
@@ -51,10 +51,7 @@ pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
             outcome = outcome.before_write(annotate(&source, &arrived));
         }
         outcome = keep(world, &target).into_iter().fold(outcome, Outcome::before_write);
-        let now = world.pvcs.get(&target.namespace, &target.name);
-        if now.is_some_and(|claim| claim.copied_into_by().is_some()) {
-            outcome = outcome.before_write(annotate(&target, &json!({COPIED_INTO: null})));
-        }
+        outcome = settle_named(input, &source, &target).into_iter().fold(outcome, Outcome::before_write);
         let message = format!(
             "The disk {} is on PVC {} now. PVC {} is kept as it was: delete it when it is not needed (kubectl delete pvc -n {} {})",
             volume.volume_name, target.name, source.name, source.namespace, source.name
@@ -64,18 +61,42 @@ pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
     if migrated(input.vmi).is_empty() {
         return outcome;
     }
-    // The VM gets the same names, which a restart would not change.
-    if let Some(vm) = vm_of(input.world, input.vmi)
-        && !template::is_outdated(&volume_update::before(vm, input.vmi, migrated(input.vmi)), input.vmi)
-    {
-        let mut next = vm.clone();
+    // The VM gets the same names, which a restart would not change. The PVCs of an update that follows
+    // this migration are no change, either.
+    if let Some(vm) = vm_of(input.world, input.vmi) {
+        let mut left = volume_update::open_changes(world, vm, input.vmi);
+        left.retain(|volume| migrated(input.vmi).iter().all(|one| one.destination() != volume.destination()));
+        let mut next = volume_update::before(vm, input.vmi, &left);
+        let is_known =
+            !template::is_outdated(&volume_update::before(&next, input.vmi, migrated(input.vmi)), input.vmi);
         template::replace_claims(&mut next, migrated(input.vmi));
-        outcome = outcome.change(Change::TemplateSum(template::sum(&next)));
+        outcome = match is_known {
+            true => outcome.change(Change::TemplateSum(template::sum(&next))),
+            false => outcome,
+        };
     }
     // A VM that names a DataVolume has it in its VMI, too.
     let vm = vm_of(input.world, input.vmi);
     let own = vm.map(|vm| volume_update::destinations(vm, migrated(input.vmi))).unwrap_or_default();
     outcome.change(Change::ReplaceClaims(own))
+}
+
+/// A PVC that the VM itself has named is whole from the arrival on, and says whose disk it has.
+fn settle_named(input: &VmiReconcile<'_>, source: &Key, target: &Key) -> Option<Step> {
+    let pvcs = &input.world.pvcs;
+    let claim = pvcs.get(&target.namespace, &target.name).filter(|claim| claim.moved_by().is_none())?;
+    let mut changes = Map::new();
+    if let Some(source) = pvcs.get(&source.namespace, &source.name) {
+        for (name, value) in claim_moves::origin_notes(source, vm_uid(input.world, input.vmi)) {
+            if claim.meta.annotations.get(name).map(String::as_str) != value {
+                changes.insert(name.to_owned(), json!(value));
+            }
+        }
+    }
+    if claim.copied_into_by().is_some() {
+        changes.insert(COPIED_INTO.to_owned(), Value::Null);
+    }
+    (!changes.is_empty()).then(|| annotate(target, &Value::Object(changes)))
 }
 
 /// No program knows whether the guest has run on the new PVCs: a person decides.
@@ -84,7 +105,7 @@ pub(super) fn lose(input: &VmiReconcile<'_>) -> Outcome {
     for volume in migrated(input.vmi) {
         let source = claim(input, volume.source());
         let source = source.and_then(|key| input.world.pvcs.get(&key.namespace, &key.name));
-        let message = source.and_then(cluster_model::claim_moves::moved_message);
+        let message = source.and_then(claim_moves::moved_message);
         outcome =
             message.into_iter().fold(outcome, |outcome, message| outcome.event(true, RECOVERY, message));
         let target = claim(input, volume.destination()).and_then(|target| keep(input.world, &target));

@@ -18,7 +18,7 @@ pub(super) fn volumes_change(input: &VmiReconcile<'_>) -> Outcome {
             outcome.condition(kind, "False", CANCELLED, "the volumes are on the PVCs that the VM names again")
         }
         // Half of an update was taken back: the other half is not.
-        VolumeUpdate::Refused(_) if is_recorded => outcome,
+        VolumeUpdate::Refused(_) | VolumeUpdate::PvcInUse(_) if is_recorded => outcome,
         VolumeUpdate::None if volume_update::is_cancelled(vmi) => outcome,
         _ => outcome.no_condition(kind),
     }

@@ -173,6 +173,8 @@ pub struct Pod {
     pub conditions: Vec<Condition>,
     /// ResourceClaims created for the pod, by their names in its spec.
     pub resource_claims: BTreeMap<String, String>,
+    /// PVCs that its volumes name.
+    pub claims: Vec<String>,
     /// Init containers first, then the others.
     pub containers: Vec<Container>,
 }
@@ -398,6 +400,9 @@ impl StoredObject for Pod {
             conditions: list(&object, "/status/conditions").map(condition).collect(),
             resource_claims: list(&object, "/status/resourceClaimStatuses")
                 .filter_map(|made| Some((self::text(made, "name")?, self::text(made, "resourceClaimName")?)))
+                .collect(),
+            claims: list(&object, "/spec/volumes")
+                .filter_map(|volume| self::text(volume.get("persistentVolumeClaim")?, "claimName"))
                 .collect(),
             containers: list(&object, "/status/initContainerStatuses")
                 .map(|status| container(status, true))

@@ -8,8 +8,9 @@ use api::defaults::{self, DefaultsContext};
 use api::fault::{Fault, Reason};
 use api::uuid;
 use api::vm::{RunStrategy, Spec, UpdateVolumesStrategy, VirtualMachine};
-use api::vmi::MigratedVolume;
+use api::vmi::{MigratedVolume, Volume};
 use api::wire::{self, Wire};
+use cluster_model::objects::claim_of;
 use std::borrow::Cow;
 
 /// Fills defaults into the template of a VM, unless the VM is being deleted.
@@ -92,7 +93,8 @@ pub(super) fn look(
     (faults, warnings)
 }
 
-/// Fault of a VM whose volumes are being migrated, and which names other PVCs than all of the sources or all of the destinations.
+/// Fault of a VM whose volumes are being migrated, and which names other PVCs than all of the sources or all of the destinations, or another
+/// PVC for another volume.
 fn half_reverted(vm: &VirtualMachine, old: &VirtualMachine) -> Option<Fault> {
     let recorded = old.status.as_ref()?.volume_update_state.as_ref()?.volume_migration_state.as_ref()?;
     let goes_on = vm.spec.update_volumes_strategy == Some(UpdateVolumesStrategy::Migration);
@@ -100,13 +102,29 @@ fn half_reverted(vm: &VirtualMachine, old: &VirtualMachine) -> Option<Fault> {
     let has = |name: fn(&MigratedVolume) -> Option<&str>| {
         recorded.migrated_volumes.iter().all(|migrated| {
             let own = volumes.iter().find(|volume| volume.name == migrated.volume_name);
-            own.and_then(cluster_model::objects::claim_of) == name(migrated)
+            own.and_then(claim_of) == name(migrated)
         })
     };
-    if !goes_on || has(MigratedVolume::source) || has(MigratedVolume::destination) {
+    let is_reverted_or_same = has(MigratedVolume::source) || has(MigratedVolume::destination);
+    if !goes_on || is_reverted_or_same && !changes_another(volumes, old, &recorded.migrated_volumes) {
         return None;
     }
     Some(Fault::new("spec.template.spec.volumes", Reason::Invalid, api::vm::ONLY_REVERTED))
+}
+
+/// True if a volume that is not among those that are migrated has another PVC than before.
+fn changes_another(volumes: &[Volume], old: &VirtualMachine, migrated: &[MigratedVolume]) -> bool {
+    let claim = |volume: &Volume| claim_of(volume).filter(|_| volume.ephemeral.is_none()).map(str::to_owned);
+    let before = |name: &str| {
+        let mut all = old.spec.template.iter().flat_map(|template| &template.spec.volumes);
+        all.find(|volume| volume.name == name).and_then(claim)
+    };
+    let mut others =
+        volumes.iter().filter(|volume| migrated.iter().all(|one| one.volume_name != volume.name));
+    others.any(|volume| {
+        let names = claim(volume).zip(before(&volume.name));
+        names.is_some_and(|(now, before)| now != before)
+    })
 }
 
 /// Faults of a VM. `is_accepted`: the template passed the permissions of an earlier time. Such a VM can be

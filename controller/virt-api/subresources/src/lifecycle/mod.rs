@@ -23,10 +23,22 @@ pub(crate) use start::{StartOptions, start};
 pub(crate) use stop::{StopOptions, stop};
 
 use crate::refusal::{Refusal, Result, Subject};
-use api::vm::{ConditionType, RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
+use api::vm::{
+    ConditionType, RunStrategy, StateChange, StateChangeRequest, UpdateVolumesStrategy, VirtualMachine,
+};
 use api::vmi::{Phase, VirtualMachineInstance};
+use cluster_model::claim_moves::{ChangedClaim, changed_claims};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// Reason of upstream against a VM whose condition gives none.
+const FAILED: &str = "Volume migration failed, leaving some volumes pointing to non-consistent targets; manual intervention is needed to \
+                      reassign them to their original volumes.";
+/// Reason against a VM whose volumes are being migrated.
+const COPYING: &str = "the disks are being copied to other PVCs (status.volumeUpdateState). Wait until that has ended, or name the PVCs that the \
+                       volumes had before";
+/// Characters of a reason that a condition gives.
+const MAX_REASON: usize = 1024;
 
 /// Changes to write, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,22 +112,43 @@ fn without_failures(vm: &VirtualMachine) -> Option<Value> {
     Some(json!({"status": {"startFailure": null}}))
 }
 
-/// Refuses a VM whose volumes are being migrated, or need recovery after that has failed.
+/// Refuses a VM whose volumes are being migrated, or need recovery. The first words are upstream's.
 fn needs_recovery(vm: &VirtualMachine) -> Result<()> {
     let conditions = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let is_broken = conditions.iter().any(|condition| {
-        let kind = &condition.r#type;
-        condition.status == "True"
-            && (kind.as_str() == "VolumesChange" || *kind == ConditionType::ManualRecoveryRequired)
-    });
-    if is_broken {
-        return Err(Refusal::conflict(
-            subject(vm),
-            "VM recovery required: Volume migration failed, leaving some volumes pointing to non-consistent targets; \
-             manual intervention is needed to reassign them to their original volumes.",
+    let find = |kind: &str| {
+        let mut all = conditions.iter();
+        all.find(|condition| condition.status == "True" && condition.r#type.as_str() == kind)
+    };
+    if let Some(said) = find(ConditionType::ManualRecoveryRequired.as_str()) {
+        return Err(recovery(
+            vm,
+            said.message.as_deref().filter(|message| !message.is_empty()).unwrap_or(FAILED),
         ));
     }
-    Ok(())
+    match find("VolumesChange") {
+        Some(_) => Err(recovery(vm, COPYING)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses to end the run of a VM that would not start again: the disk of its guest is not on the PVC that the VM names.
+fn leaves_its_disk(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> Result<()> {
+    let migrates = vm.spec.update_volumes_strategy == Some(UpdateVolumesStrategy::Migration);
+    let changed = changed_claims(vm, vmi).into_iter().find(|changed| !changed.is_read_only);
+    let Some(changed) = changed.filter(|_| migrates && phase(vmi) == Phase::Running) else { return Ok(()) };
+    let ChangedClaim { volume, source, destination, .. } = changed;
+    Err(recovery(
+        vm,
+        &format!(
+            "the disk {volume} of the guest is on PVC {source}, and was not copied into PVC {destination}, which the VM names. Name PVC {source}, \
+             or, to start on PVC {destination} with what it has, remove updateVolumesStrategy"
+        ),
+    ))
+}
+
+fn recovery(vm: &VirtualMachine, why: &str) -> Refusal {
+    let why: String = why.chars().take(MAX_REASON).collect();
+    Refusal::conflict(subject(vm), &format!("VM recovery required: {why}"))
 }
 
 fn strategy_name(strategy: &RunStrategy) -> &str {

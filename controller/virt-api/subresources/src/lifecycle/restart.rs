@@ -1,6 +1,9 @@
 //! Restart of a VM: the changes for its run strategy.
 
-use super::{Changes, Grace, is_final, needs_recovery, requests, strategy_name, subject, to_start, to_stop};
+use super::{
+    Changes, Grace, is_final, leaves_its_disk, needs_recovery, requests, strategy_name, subject, to_start,
+    to_stop,
+};
 use crate::refusal::{Refusal, Result};
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
@@ -40,6 +43,7 @@ pub(crate) fn restart(
     let Some(vmi) = vmi else {
         return Err(Refusal::conflict(subject(vm), "VM is not running: Halted"));
     };
+    leaves_its_disk(vm, vmi)?;
     let grace = options.grace_period_seconds.filter(|_| !is_final(vmi));
     let before = vmi.spec.termination_grace_period_seconds;
     Ok(Changes {

@@ -148,17 +148,66 @@ fn one_thing_is_asked_at_a_time_but_a_stop_does_not_wait() {
     assert_eq!(starts.status, Some(json!({"status": {"startFailure": null}})));
 }
 
+/// A VM with these conditions.
+fn with_conditions(conditions: Value) -> VirtualMachine {
+    let spec = json!({"runStrategy": "Manual"});
+    api::wire::read(json!({"metadata": {"name": "web"}, "spec": spec, "status": {"conditions": conditions}}))
+        .unwrap()
+}
+
+/// Tools look for upstream's first words; the others say what is the matter with this VM.
 #[test]
 fn volumes_that_were_left_behind_are_mended_first() {
-    let vm: VirtualMachine = api::wire::read(json!({
-        "metadata": {"name": "web"},
-        "spec": {"runStrategy": "Always"},
-        "status": {"conditions": [{"type": "VolumesChange", "status": "True", "reason": "ManualRecovery"}]},
-    }))
-    .unwrap();
-    let answers = [
-        line(start(&vm, None, &StartOptions::default())),
-        line(restart(&vm, Some(&vmi("Running")), &RestartOptions::default())),
-    ];
-    assert!(answers.iter().all(|answer| answer.starts_with("409 VM recovery required: ")), "{answers:?}");
+    let moved = "a live migration has copied PVC n/data into PVC new: set the claimName of the volume to new";
+    for (conditions, expected) in [
+        (json!([{"type": "ManualRecoveryRequired", "status": "True", "message": moved}]), moved),
+        (json!([{"type": "ManualRecoveryRequired", "status": "True"}]), "Volume migration failed"),
+        (json!([{"type": "VolumesChange", "status": "True"}]), "the disks are being copied to other PVCs"),
+    ] {
+        let vm = with_conditions(conditions.clone());
+        for answer in [
+            line(start(&vm, None, &StartOptions::default())),
+            line(restart(&vm, Some(&vmi("Running")), &RestartOptions::default())),
+        ] {
+            let expected = format!("409 VM recovery required: {expected}");
+            assert!(answer.starts_with(&expected), "{conditions}: {answer}");
+        }
+    }
+    for conditions in [
+        json!([{"type": "ManualRecoveryRequired", "status": "False"}]),
+        json!([{"type": "VolumesChange", "status": "False"}]),
+    ] {
+        assert_eq!(line(start(&with_conditions(conditions), None, &StartOptions::default())), "Start ");
+    }
+}
+
+/// virt-controller would not start the VM again.
+#[test]
+fn a_vm_is_not_restarted_without_the_disk_that_its_guest_runs_on() {
+    let spec = |claim: &str, disk: Value| {
+        json!({"domain": {"devices": {"disks": [disk]}}, "volumes": [
+        {"name": "root", "persistentVolumeClaim": {"claimName": claim}}]})
+    };
+    for (strategy, claim, disk, phase, expected) in [
+        (
+            "Migration",
+            "new",
+            json!({"name": "root", "disk": {}}),
+            "Running",
+            "409 VM recovery required: the disk root of the guest is on PVC data, and was not copied into PVC new",
+        ),
+        ("Migration", "data", json!({"name": "root", "disk": {}}), "Running", "Stop u1, Start "),
+        ("Replacement", "new", json!({"name": "root", "disk": {}}), "Running", "Stop u1, Start "),
+        ("Migration", "new", json!({"name": "root", "cdrom": {}}), "Running", "Stop u1, Start "),
+        ("Migration", "new", json!({"name": "root", "disk": {}}), "Pending", "Stop u1, Start "),
+    ] {
+        let mut vm = vm("Always");
+        vm.spec.update_volumes_strategy = Some(strategy.into());
+        let template = json!({"spec": spec(claim, disk.clone())});
+        vm.spec.template = Some(api::wire::read(template).unwrap());
+        let mut vmi = vmi(phase);
+        vmi.spec = api::wire::read(spec("data", disk)).unwrap();
+        let answer = line(restart(&vm, Some(&vmi), &RestartOptions::default()));
+        assert!(answer.starts_with(expected), "{strategy} {claim} {phase}: {answer}");
+    }
 }

@@ -10,6 +10,7 @@ mod policies;
 mod queue;
 mod refusals;
 mod scheduling;
+mod update_guards;
 mod volume_updates;
 
 use crate::sim::{Sim, vmi};

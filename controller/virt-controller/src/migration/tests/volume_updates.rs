@@ -5,7 +5,7 @@ use super::*;
 use cluster_model::claim_moves::{COPIED_INTO, MOVED_TO, MOVING_BY, MOVING_TO, RECOVERY};
 
 /// A VM that runs on the PVC `data`, and the PVC `new`.
-fn on_data() -> (Sim, Key, Key, Key) {
+pub(super) fn on_data() -> (Sim, Key, Key, Key) {
     let (mut sim, vm, vmi, _) = of_vm(|_, _| {});
     let new = disk(&mut sim, "new", &json!([]));
     migratable(&mut sim, &vmi);
@@ -13,7 +13,7 @@ fn on_data() -> (Sim, Key, Key, Key) {
 }
 
 /// virt-handler finds that the guest can migrate.
-fn migratable(sim: &mut Sim, vmi: &Key) {
+pub(super) fn migratable(sim: &mut Sim, vmi: &Key) {
     let mut conditions = sim.get(vmi)["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.push(json!({"type": "LiveMigratable", "status": "True"}));
     sim.change(vmi, json!({"status": {"conditions": conditions}}));
@@ -21,7 +21,7 @@ fn migratable(sim: &mut Sim, vmi: &Key) {
 }
 
 /// The VM names another PVC, or a DataVolume.
-fn name(sim: &mut Sim, vm: &Key, volume: &Value) {
+pub(super) fn name(sim: &mut Sim, vm: &Key, volume: &Value) {
     let mut volume = volume.clone();
     volume["name"] = json!("root");
     let spec = json!({"updateVolumesStrategy": "Migration", "template": {"spec": {"volumes": [volume]}}});
@@ -29,30 +29,30 @@ fn name(sim: &mut Sim, vm: &Key, volume: &Value) {
     sim.settle();
 }
 
-fn claim(name: &str) -> Value {
+pub(super) fn claim(name: &str) -> Value {
     json!({"persistentVolumeClaim": {"claimName": name}})
 }
 
-fn recorded(sim: &Sim, vm: &Key) -> Value {
+pub(super) fn recorded(sim: &Sim, vm: &Key) -> Value {
     let volumes = &sim.get(vm)["status"]["volumeUpdateState"]["volumeMigrationState"]["migratedVolumes"];
     let names = ["sourcePVCInfo", "destinationPVCInfo"].map(|info| volumes[0][info]["claimName"].clone());
     json!(names)
 }
 
 /// The migrations that have not ended.
-fn open(sim: &Sim) -> Vec<Key> {
+pub(super) fn open(sim: &Sim) -> Vec<Key> {
     let all = sim.keys(Kind::VirtualMachineInstanceMigration).into_iter();
     all.filter(|key| !matches!(sim.phase(key), "Succeeded" | "Failed")).collect()
 }
 
 #[track_caller]
-fn only(sim: &Sim) -> Key {
+pub(super) fn only(sim: &Sim) -> Key {
     let all = open(sim);
     assert_eq!(all.len(), 1, "{all:?}");
     all[0].clone()
 }
 
-fn restart(sim: &Sim, vm: &Key) -> Option<String> {
+pub(super) fn restart(sim: &Sim, vm: &Key) -> Option<String> {
     sim.condition(vm, "RestartRequired").map(|(_, _, message)| message)
 }
 
@@ -119,10 +119,6 @@ fn an_update_waits_for_a_pvc_that_is_missing_is_not_filled_or_has_another_vmi() 
     );
     assert_eq!((open(&sim), restart(&sim, &vm)), (vec![], None));
     rests(&mut sim);
-    let mut other = crate::sim::vmi("other");
-    other["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "late"}}]);
-    let other = sim.put(Kind::VirtualMachineInstance, other);
-    sim.settle();
     let late = json!({"metadata": {"namespace": "n", "name": "late"}, "spec": crate::sim::blank(), "status": {"phase": "ImportInProgress"}});
     let data = sim.put(Kind::DataVolume, late);
     disk(&mut sim, "late", &json!([]));
@@ -134,6 +130,10 @@ fn an_update_waits_for_a_pvc_that_is_missing_is_not_filled_or_has_another_vmi() 
         waits_for(&sim, &key)
     );
     assert_eq!(target(&sim, &key), None);
+    let mut other = crate::sim::vmi("other");
+    other["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "late"}}]);
+    let other = sim.put(Kind::VirtualMachineInstance, other);
+    sim.settle();
     sim.change(&data, json!({"status": {"phase": "Succeeded"}}));
     sim.advance(60);
     sim.boot(&other);
@@ -433,18 +433,16 @@ fn a_pvc_whose_result_nobody_knows_is_freed_by_no_other_migration() {
     assert!(!sim.objects.contains_key(&vmi), "it is not started");
 }
 
-/// Updates that waited for the disks of other VMs kept all others of the cluster waiting.
+/// Updates that waited for their PVCs kept all others of the cluster waiting.
 #[test]
 fn an_update_that_waits_for_its_pvc_takes_no_place_of_other_migrations() {
     let (mut sim, vm, _, _) = on_data();
     queue::limit(&mut sim, 1, 9);
-    let mut user = vmi("user");
-    user["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "new"}}]);
-    let user = sim.put(Kind::VirtualMachineInstance, user);
-    sim.boot(&user);
+    let data = json!({"metadata": {"namespace": "n", "name": "new"}, "spec": crate::sim::blank(), "status": {"phase": "ImportInProgress"}});
+    sim.put(Kind::DataVolume, data);
     name(&mut sim, &vm, &claim("new"));
     let key = only(&sim);
-    assert!(waits_for(&sim, &key).contains("PVC new is a disk of VMI user"), "{}", waits_for(&sim, &key));
+    assert!(waits_for(&sim, &key).contains("DataVolume new is not filled yet"), "{}", waits_for(&sim, &key));
     let next = running(&mut sim, "next");
     let other = migration(&mut sim, "other", &next, &json!({}));
     assert!(target(&sim, &other).is_some(), "{}", waits_for(&sim, &other));

@@ -315,6 +315,41 @@ fn volumes_that_are_migrated_go_on_or_back_together() {
     }
 }
 
+/// The migration that goes on would not copy it.
+#[test]
+fn no_other_pvc_is_changed_beside_volumes_that_are_migrated() {
+    let with = |root: &str, more: Value| {
+        let mut vm = vm();
+        set(&mut vm, "/spec/updateVolumesStrategy", json!("Migration"));
+        let root = json!({"name": "disk0", "persistentVolumeClaim": {"claimName": root}});
+        let mut more = more;
+        more["name"] = json!("disk1");
+        set(&mut vm, "/spec/template/spec/volumes", json!([root, more]));
+        let disks = json!([{"name": "disk0", "disk": {}}, {"name": "disk1", "disk": {}}]);
+        set(&mut vm, "/spec/template/spec/domain/devices/disks", disks);
+        vm
+    };
+    let claim = |name: &str| json!({"persistentVolumeClaim": {"claimName": name}});
+    let mut old = with("new", claim("more"));
+    old["status"] = json!({"volumeUpdateState": {"volumeMigrationState": {"migratedVolumes": [
+        {"volumeName": "disk0", "sourcePVCInfo": {"claimName": "old"}, "destinationPVCInfo": {"claimName": "new"}}]}}});
+    for (root, more, is_allowed) in [
+        ("new", claim("more"), true),
+        ("new", json!({"dataVolume": {"name": "more"}}), true),
+        ("new", json!({"containerDisk": {"image": "registry.example/os"}}), true),
+        ("new", claim("other"), false),
+        ("new", json!({"dataVolume": {"name": "other"}}), false),
+        ("old", claim("other"), false),
+    ] {
+        let new = with(root, more.clone());
+        let expected = match is_allowed {
+            true => vec![],
+            false => vec![("spec.template.spec.volumes".to_owned(), api::vm::ONLY_REVERTED.to_owned())],
+        };
+        assert_eq!(told(&ask(VALIDATE, &update(old.clone(), new), &context())), expected, "{root} {more}");
+    }
+}
+
 #[test]
 fn a_field_that_is_not_known_is_kept_and_told() {
     let mut object = vm();
