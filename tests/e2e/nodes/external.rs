@@ -10,7 +10,7 @@ const LEAVES: &str = ".status.evacuationNodeName";
 
 /// virtctl in the namespace, as the one who moves VMIs uses it.
 #[track_caller]
-fn virtctl(space: &Space, args: &[&str], said: &str) {
+pub(super) fn virtctl(space: &Space, args: &[&str], said: &str) {
     let info = |word| space.cluster.info(word);
     let mut command = Command::new(info("virtctl"));
     command.args(["-n", &space.name]).args(args).env("KUBECONFIG", info("kubeconfig"));

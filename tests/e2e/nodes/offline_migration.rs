@@ -1,6 +1,7 @@
 //! A stopped VM: its disk goes to another node, and no guest runs meanwhile.
 
-use super::migration::{CLAIM, counting_on, ends_as};
+use super::external::virtctl;
+use super::migration::{CLAIM, Policy, counting_on, ends_as};
 use tests::cluster::{Space, until};
 
 const KEPT: &str = "dd if=/dev/vda bs=512 count=1 2>/dev/null | head -n 1";
@@ -17,11 +18,14 @@ fn the_disk_of_a_stopped_vm_moves_and_its_guest_sleeps_on() {
     let kept = console.runs(KEPT);
     space.run(&["patch", "vm", "web", "--type=merge", "-p", r#"{"spec": {"runStrategy": "Halted"}}"#]);
     is_gone(&space);
+    // So slow that there is time for what follows.
+    let _slow = Policy::new(&space, "slow", &space.name, "6Mi");
     space.apply(&migration("away"));
     space.says("vm/web", ".status.printableStatus", "Migrating");
     // Somebody lets the vCPUs go on: the firmware has nothing to boot from.
     space.says("vmi/web", ".status.phase", "Running");
-    space.cluster.tool("virtctl", &["-n", &space.name, "unpause", "vmi", "web"]);
+    space.has("vmi/web", "Paused", "True");
+    virtctl(&space, &["unpause", "vmi", "web"], "scheduled to unpause");
     assert_eq!(space.get("vmi/web", ".spec.domain.devices.disks[?(@.name=='data')].bootOrder"), "");
     ends_as(&space, "away", "Succeeded");
     is_gone(&space);

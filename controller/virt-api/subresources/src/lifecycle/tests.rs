@@ -149,7 +149,7 @@ fn one_thing_is_asked_at_a_time_but_a_stop_does_not_wait() {
 }
 
 /// A VM with these conditions.
-fn with_conditions(conditions: Value) -> VirtualMachine {
+fn with_conditions(conditions: &Value) -> VirtualMachine {
     let spec = json!({"runStrategy": "Manual"});
     api::wire::read(json!({"metadata": {"name": "web"}, "spec": spec, "status": {"conditions": conditions}}))
         .unwrap()
@@ -164,7 +164,7 @@ fn volumes_that_were_left_behind_are_mended_first() {
         (json!([{"type": "ManualRecoveryRequired", "status": "True"}]), "Volume migration failed"),
         (json!([{"type": "VolumesChange", "status": "True"}]), "the disks are being copied to other PVCs"),
     ] {
-        let vm = with_conditions(conditions.clone());
+        let vm = with_conditions(&conditions);
         for answer in [
             line(start(&vm, None, &StartOptions::default())),
             line(restart(&vm, Some(&vmi("Running")), &RestartOptions::default())),
@@ -177,7 +177,7 @@ fn volumes_that_were_left_behind_are_mended_first() {
         json!([{"type": "ManualRecoveryRequired", "status": "False"}]),
         json!([{"type": "VolumesChange", "status": "False"}]),
     ] {
-        assert_eq!(line(start(&with_conditions(conditions), None, &StartOptions::default())), "Start ");
+        assert_eq!(line(start(&with_conditions(&conditions), None, &StartOptions::default())), "Start ");
     }
 }
 
