@@ -204,7 +204,11 @@ impl Naming {
         if self != Naming::Test && name != wanted {
             let why = match home.vm(wanted).exists() {
                 true => format!("{wanted} is another one; 'coracle rm {wanted}' frees that name"),
-                false => format!("a VM of another home has the disk of {wanted} in the pool"),
+                false => {
+                    format!(
+                        "the disk {wanted} of the pool is one of another VM or of a manifest; 'coracle pool ls' lists it"
+                    )
+                }
             };
             ui::say(&format!("coracle: the VM is called {name}: {why}"));
         }

@@ -16,6 +16,7 @@ use crate::ui;
 use api::launcher::{Exec, Life};
 use launcher_client::Access;
 use local_vm::client::Client;
+use local_vm::imported_disks::ImportedDisks;
 use local_vm::kept_disks;
 use local_vm::manifest::Selection;
 use local_vm::place::Home;
@@ -33,7 +34,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// --expect and --script the test passes when the guest agent answers or a
 /// login prompt appears. The VM is always removed; when the test fails, the
 /// VM's console output and screen are kept. A disk file or a device is written
-/// to, as by 'coracle run'; an image is only read.
+/// to, as by 'coracle run'; an image is only read. Disks of PVCs and DataVolumes
+/// are made for the test and removed with it; one that was there before is
+/// refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle test os:12\n  \
@@ -168,28 +171,27 @@ struct Guarded {
     name: String,
     /// Mark of this process in the record of the VM: another process may have made a VM of that name.
     owner: String,
-    /// Names of the disks that are imported for a VM without a manifest.
-    disks: Vec<String>,
+    /// Disks of the pool that the test has imported, also those of a manifest.
+    imported: ImportedDisks,
 }
 
 impl Guarded {
     fn new(prepared: &Prepared, name: &str) -> Guarded {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let owner = format!("{}-{}", std::process::id(), since.as_nanos());
-        let imported = prepared.objects.data_volumes.keys().filter(|_| prepared.source.is_some());
-        let home = prepared.images.home.clone();
-        Guarded { home, name: name.to_owned(), owner, disks: imported.cloned().collect() }
+        let (home, imported) = (prepared.images.home.clone(), prepared.objects.imported.clone());
+        Guarded { home, name: name.to_owned(), owner, imported }
     }
 
     /// Removes the VM, and then its disks.
     fn remove(&self) {
-        let Guarded { home, name, owner, disks } = self;
+        let Guarded { home, name, owner, imported } = self;
         if let Err(e) = vms::remove_owned(home, name, owner) {
             ui::say(&format!("coracle: the VM {name} was not removed: {e}"));
             return;
         }
-        for disk in disks {
-            match kept_disks::remove(home, disk, false) {
+        for disk in imported.names() {
+            match kept_disks::remove(home, &disk, false) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
                     ui::say(&format!("coracle: the disk {disk} was not removed: {e}"));
                 }

@@ -11,7 +11,7 @@ use crate::place::{Home, check_name};
 use crate::pool_disk::{DISK, PoolDisk};
 use crate::record::{Record, Vm};
 use crate::resolve::disk_record::{DiskRecord, entries, exists};
-use crate::resolve::pool_users::{files_of, identities, user_in_other_home};
+use crate::resolve::pool_users::{files_of, identities, other_user, user_in_other_home};
 use crate::vm_folder::remove_left;
 use api::launcher::Source;
 use serde::Serialize;
@@ -79,10 +79,12 @@ pub(crate) fn has_disk_of(home: &Home, vm: &str) -> Result<bool> {
     Ok(folders_of(home, vm)?.iter().any(|folder| !matches!(DiskRecord::find(folder), Ok(None))))
 }
 
-/// True if a VM of another home has a disk that `run` would use for a VM of this name.
-pub(crate) fn has_disk_of_other_home(home: &Home, vm: &str) -> Result<bool> {
+/// True if a disk that `run` would use for a VM of this name is one of another VM or of a manifest.
+pub(crate) fn has_disk_of_other(home: &Home, vm: &str) -> Result<bool> {
     for folder in folders_of(home, vm)? {
-        if user_in_other_home(home, &folder)?.is_some() {
+        // The start says what is wrong with a damaged record.
+        let is_other = matches!(DiskRecord::find(&folder), Ok(Some(disk)) if !disk.is_for_arguments_of(vm));
+        if is_other || other_user(home, &folder, vm)?.is_some() {
             return Ok(true);
         }
     }

@@ -325,3 +325,97 @@ fn a_vm_is_not_started_with_another_disk_of_the_name() {
     vm.record.pool_disks.clear();
     check_again(&vm).unwrap();
 }
+
+/// It started with the disk of a home that was made at the old path, and `pool rm` removed its own.
+#[test]
+fn a_vm_of_a_moved_home_has_the_disks_that_moved_with_it() {
+    let place = tempfile::tempdir().unwrap();
+    let own = home(place.path());
+    stopped(&own, disk(&own, "web"), serde_json::Value::Null);
+    fs::rename(place.path().join("h"), place.path().join("h.old")).unwrap();
+    let moved = Home::from_env(Some(place.path().join("h.old")), |_| None).unwrap();
+    let new = disk(&home(place.path()), "web");
+    let vm = Vm::open(&moved, "vm").unwrap();
+    assert_eq!(vm.record.files(), [moved.pool().join("web/disk.img")]);
+    assert_eq!(list(&moved).unwrap()[0].vms, ["vm"]);
+    let e = remove(&moved, "web", false).unwrap_err().to_string();
+    assert!(e.contains("web is a disk of the stopped VM vm"), "{e}");
+    assert_eq!(list(&home(place.path())).unwrap()[0].vms, [""; 0]);
+    check_again(&vm).unwrap();
+    drop(hold(&vm, |_| {}).unwrap());
+
+    // Another VM of the name at the old path.
+    stopped(&home(place.path()), new, serde_json::Value::Null);
+    for refused in [settled(|| again(&vm, |_| {})).map(drop), check_again(&vm)] {
+        let e = refused.unwrap_err().to_string();
+        let says = "h/state/vms/vm, where another VM is now; 'coracle run'";
+        assert!(e.starts_with("vm is not started: its folder was moved from ") && e.contains(says), "{e}");
+    }
+    assert_eq!(list(&moved).unwrap()[0].vms, ["vm"]);
+}
+
+/// An earlier version noted no folder; and another `XDG_DATA_HOME` has another pool.
+#[test]
+fn a_vm_is_not_started_with_the_disk_of_another_home() {
+    let place = tempfile::tempdir().unwrap();
+    let own = home(place.path());
+    let vm = stopped(&own, disk(&own, "web"), serde_json::Value::Null);
+    let record = own.vm_record("vm");
+    let mut text: serde_json::Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
+    assert!(text.as_object_mut().unwrap().remove("folder").is_some());
+    fs::write(&record, text.to_string()).unwrap();
+    check_again(&vm).unwrap();
+    fs::rename(place.path().join("h"), place.path().join("h.old")).unwrap();
+    let moved = Home::from_env(Some(place.path().join("h.old")), |_| None).unwrap();
+    disk(&own, "web");
+    let xdg = |data: &str| {
+        let (state, data) = (place.path().join("s"), place.path().join(data));
+        Home::from_env(None, |name| match name {
+            "XDG_STATE_HOME" => Some(state.clone().into()),
+            "XDG_DATA_HOME" => Some(data.clone().into()),
+            _ => Some(place.path().into()),
+        })
+        .unwrap()
+    };
+    let (before, after) = (xdg("d"), xdg("d2"));
+    check_again(&stopped(&before, disk(&before, "web"), serde_json::Value::Null)).unwrap();
+    for home in [moved, after] {
+        let vm = Vm::open(&home, "vm").unwrap();
+        for refused in [settled(|| again(&vm, |_| {})).map(drop), check_again(&vm)] {
+            let e = refused.unwrap_err().to_string();
+            let is_told = e.starts_with("vm is not started: its disk ")
+                && e.contains("/web/disk.img is one of another home");
+            assert!(is_told, "{e}");
+        }
+    }
+    let by_link = place.path().join("link");
+    std::os::unix::fs::symlink(place.path().join("d"), &by_link).unwrap();
+    check_again(&Vm::open(&xdg("link"), "vm").unwrap()).unwrap();
+}
+
+/// A disk of the same source had come under the name.
+#[test]
+fn a_vm_is_not_started_with_a_disk_that_was_made_anew() {
+    let place = tempfile::tempdir().unwrap();
+    let home = home(place.path());
+    let path = disk(&home, "web");
+    let record = path.with_file_name("disk.json");
+    let plain = fs::read_to_string(&record).unwrap();
+    let with = |id: &str| fs::write(&record, plain.replace('}', &format!(r#","id":"{id}"}}"#))).unwrap();
+    with("one");
+    let mut vm = stopped(&home, path, serde_json::Value::Null);
+    vm.record.pool_disks = pool_disks(&home, &vm.record).unwrap();
+    vm.record.save(&home).unwrap();
+    check_again(&vm).unwrap();
+    with("two");
+    for refused in [settled(|| again(&vm, |_| {})).map(drop), check_again(&vm)] {
+        let e = refused.unwrap_err().to_string();
+        assert!(
+            e.contains("its disk web was made anew, and is not the one that it had at the last start"),
+            "{e}"
+        );
+    }
+    // A disk of an earlier version has no number.
+    fs::write(&record, &plain).unwrap();
+    check_again(&vm).unwrap();
+}

@@ -72,11 +72,9 @@ pub fn client(home: &Home, name: &str) -> Result<Client> {
     let client = Client::new(name, home.socket(name)?).of_home(home);
     let Some(earlier) = home.earlier_socket(name).filter(|_| !client.is_there()) else { return Ok(client) };
     let earlier = Client::new(name, earlier).of_home(home);
-    match earlier.info() {
-        Ok(info) => match (file_at(&info.root)?, file_at(&root(home, name))?) {
-            (Some(of_launcher), Some(own)) if of_launcher == own => Ok(earlier),
-            _ => Ok(client),
-        },
+    match works_in_root(&earlier, home, name) {
+        Ok(true) => Ok(earlier),
+        Ok(false) => Ok(client),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(client),
         Err(e) => Err(e),
     }
@@ -106,7 +104,7 @@ pub(crate) fn start_anew(program: &Path, home: &Home, name: &str) -> Result<Clie
 fn start_for(purpose: Purpose, program: &Path, home: &Home, name: &str) -> Result<Client> {
     let client = client(home, name)?;
     if client.is_there() {
-        if is_of_folder(home, name)? {
+        if is_of_folder(&client, home, name)? {
             return Ok(client);
         }
         end_of_moved_folder(&client, name)?;
@@ -142,18 +140,26 @@ fn start_for(purpose: Purpose, program: &Path, home: &Home, name: &str) -> Resul
     Ok(client)
 }
 
-/// True if the launcher that listens is that of the VM's folder: it has locked the log there.
-fn is_of_folder(home: &Home, name: &str) -> Result<bool> {
+/// True if the launcher that listens is that of the VM's folder: it has locked the log there, and works in the root there. A launcher
+/// whose home was moved has the log still, and works in what is at the old path.
+fn is_of_folder(client: &Client, home: &Home, name: &str) -> Result<bool> {
     let log = log(home, name);
-    match File::open(&log) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(Error::io(format!("cannot read {}", log.display()), e)),
-        Ok(words) => lock(&words, &log, Duration::ZERO).map(|is_free| !is_free),
-    }
+    let has_log = match File::open(&log) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+        Err(e) => return Err(Error::io(format!("cannot read {}", log.display()), e)),
+        Ok(words) => !lock(&words, &log, Duration::ZERO)?,
+    };
+    Ok(has_log && works_in_root(client, home, name)?)
 }
 
-/// Ends the launcher of a folder that was moved away while it ran. It would keep the files of the new VM in that folder. The VM that it
-/// runs is not ended.
+/// True if the root of a launcher is that of the VM, by whatever path.
+fn works_in_root(client: &Client, home: &Home, name: &str) -> Result<bool> {
+    let of_launcher = file_at(&client.info()?.root)?;
+    Ok(of_launcher.is_some() && of_launcher == file_at(&root(home, name))?)
+}
+
+/// Ends the launcher of a folder that was moved while it ran. It would keep the files of the VM in another folder. The VM that it runs is
+/// not ended.
 fn end_of_moved_folder(client: &Client, name: &str) -> Result<()> {
     use rustix::process::{Pid, Signal, kill_process};
     let (info, state) = (client.info()?, client.state()?);
@@ -411,10 +417,14 @@ mod tests {
 
     /// It answers `info` at the socket that an earlier version gave to the VM.
     fn earlier_launcher(home: &Home, name: &str, root: &Path) -> UnixListener {
-        let path = home.earlier_socket(name).unwrap();
+        launcher_at(&home.earlier_socket(name).unwrap(), root)
+    }
+
+    /// It answers `info` at this socket.
+    fn launcher_at(path: &Path, root: &Path) -> UnixListener {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        drop(std::fs::remove_file(&path));
-        let listener = UnixListener::bind(&path).unwrap();
+        drop(std::fs::remove_file(path));
+        let listener = UnixListener::bind(path).unwrap();
         let serving = listener.try_clone().unwrap();
         let info = serde_json::json!({
             "version": "0", "pid": std::process::id(), "libvirt": "0", "uri": "", "root": root,
@@ -457,6 +467,23 @@ mod tests {
         assert_eq!(client(&other, "web").unwrap().socket(), other.socket("web").unwrap());
         let _now = UnixListener::bind(&new).unwrap();
         assert_eq!(client(&own, "web").unwrap().socket(), new, "a new launcher listens");
+    }
+
+    /// It worked in the folder of another VM, at the old path.
+    #[test]
+    fn a_launcher_whose_home_was_moved_is_not_that_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path());
+        let (own, other) = (root(&home, "m"), folder.path().join("other"));
+        for root in [&own, &other] {
+            std::fs::create_dir_all(root).unwrap();
+        }
+        let _log = locked_log(&log(&home, "m")).unwrap();
+        for (root, is_own) in [(&own, true), (&other, false), (&folder.path().join("none"), false)] {
+            let _listener = launcher_at(&home.socket("m").unwrap(), root);
+            let client = client(&home, "m").unwrap();
+            assert_eq!(is_of_folder(&client, &home, "m").unwrap(), is_own, "{}", root.display());
+        }
     }
 
     /// It started the VM that it found, on the disk of an earlier `run`, before it was given the new one.

@@ -13,9 +13,9 @@
 //!     client ── requests to the launcher, and its streams; user_words ── its messages with the user's names
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
-//!     homes ── VMs of all homes that share disks
+//!     homes ── VMs of all homes that share disks; moved_home ── paths of a record whose home was moved
 //!     disk_files ── disk files of all VMs, which no conversion, start or removal takes away; vm_folder ── removal of a VM's files
-//!     pool_disk ── disks of the pool, as records know them
+//!     pool_disk ── disks of the pool, as records know them; imported_disks ── those that a test imports and removes
 //!     forwarding ── port forwards of a VM that runs; kept_disks ── the pool as its user lists and empties it
 //! ```
 //!
@@ -37,10 +37,12 @@ pub mod from_image;
 mod homes;
 pub mod host_disks;
 pub mod host_file;
+pub mod imported_disks;
 pub mod kept_disks;
 pub mod launch;
 mod lock;
 pub mod manifest;
+mod moved_home;
 pub mod new_name;
 pub mod path;
 pub mod place;

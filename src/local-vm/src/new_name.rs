@@ -2,7 +2,7 @@
 //!
 //! | record of the name | `--name`, a manifest | derived by `run` | of `test` |
 //! |---|---|---|---|
-//! | none | taken | taken, but no pool disk of another home's VM for a URL | taken, but no pool disk |
+//! | none | taken | taken, but for a URL no pool disk of another VM or of a manifest | taken, but no pool disk |
 //! | a stopped VM that `run` made of the same source and disks, without `--rm` | replaced | replaced, but not by `--rm` | next name |
 //! | another stopped VM | replaced | next name | next name |
 //! | a VM that runs | refused | next name; refused for the same file or URL | next name |
@@ -13,7 +13,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::from_image::Drive;
 use crate::host_file::HostDevice;
-use crate::kept_disks::{has_disk_of, has_disk_of_other_home};
+use crate::kept_disks::{has_disk_of, has_disk_of_other};
 use crate::place::{Home, Lock, check_name, real};
 use crate::record::{Record, Vm};
 use crate::vm_folder::{LeftFolder, remove_left};
@@ -104,7 +104,7 @@ impl NewName {
             }
         };
         let has_pool_disk = source.drives.iter().any(|drive| matches!(drive, Drive::Web(_)));
-        let is_new = |name: &str| Ok(!has_pool_disk || !has_disk_of_other_home(home, name)?);
+        let is_new = |name: &str| Ok(!has_pool_disk || !has_disk_of_other(home, name)?);
         NewName::first(home, &source.name, !source.is_image, is_free, is_new)
     }
 

@@ -30,6 +30,8 @@ pub struct PoolDisk {
     pub(crate) namespace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) vm: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
 }
 
 impl PoolDisk {
@@ -53,8 +55,10 @@ impl PoolDisk {
         if was != is {
             return Some(format!("is made from {is}, and was made from {was}"));
         }
-        differ(&self.address, &now.address)
-            .map(|_| format!("is made from {is} with another query or user than it was"))
+        if differ(&self.address, &now.address).is_some() {
+            return Some(format!("is made from {is} with another query or user than it was"));
+        }
+        differ(&self.id, &now.id).map(|_| "was made anew, and is not the one that it had".to_owned())
     }
 }
 

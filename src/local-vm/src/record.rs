@@ -11,6 +11,7 @@ use super::client::{Client, NextState};
 use super::host_file::{HostDevice, HostDevices, HostDisks, paths};
 use super::launch;
 use super::lock::{self, LOCK};
+use super::moved_home;
 use super::place::{Home, Lock};
 use super::pool_disk::PoolDisk;
 use super::raw_disks::RecordedDisks;
@@ -231,6 +232,13 @@ impl Vm {
             return Err(Error::refused(what).with_hint(format!(
                 "give the folder the name of that VM again; 'coracle rm -f {name}' removes the folder with all its files"
             )));
+        }
+        let mut record = record;
+        let folder = home.vm(name);
+        if let Some(noted) = record.folder.clone()
+            && let Some(before) = noted.moved_from(&folder)?
+        {
+            moved_home::rebase(home, &mut record.sync, before, &folder);
         }
         Ok(Some(Vm { home: home.clone(), record }))
     }

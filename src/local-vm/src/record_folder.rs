@@ -5,7 +5,7 @@
 //! |---|---|---|---|
 //! | where it was written | same | same | its VM |
 //! | a backup that was restored | same | other | its VM |
-//! | moved, or reached by a link | other | same | its VM; the next start notes the new path |
+//! | moved, or reached by a link | other | same | its VM, with the disks that moved with it (`moved_home`); the next start notes the new path |
 //! | copied, or moved to another file system | other | other | a copy as long as the noted folder has a record |
 
 use crate::error::{Error, Result};
@@ -32,13 +32,36 @@ impl RecordFolder {
 
     /// True if a record that notes this folder is a copy where it is found, in `folder`.
     pub(crate) fn is_copied_to(&self, folder: &Path) -> Result<bool> {
-        if self.path == folder || id(folder)?.may_be(&self.id) {
-            return Ok(false);
-        }
+        Ok(self.path != folder && !id(folder)?.may_be(&self.id) && self.has_other_record(folder)?)
+    }
+
+    /// True if the noted folder has a record, and is not `folder`.
+    fn has_other_record(&self, folder: &Path) -> Result<bool> {
         // A folder that cannot be looked at may have the original.
         let is_gone = matches!(file_at(&self.path.join(RECORD)), Ok(None));
         let is_same = matches!(file_at(&self.path), Ok(noted) if noted == file_at(folder)?);
         Ok(!is_gone && !is_same)
+    }
+
+    /// The noted path of a VM that was moved to `folder`.
+    pub(crate) fn moved_from(&self, folder: &Path) -> Result<Option<&Path>> {
+        let is_moved = self.path != folder && !self.is_copied_to(folder)?;
+        Ok(is_moved.then_some(self.path.as_path()))
+    }
+
+    /// Refuses the start of a VM that was moved to `folder` where another VM has the noted folder now. The file system may not tell a
+    /// moved folder from a copied one.
+    pub(crate) fn check_replaced(&self, name: &str, folder: &Path) -> Result<()> {
+        if self.path == folder || !self.has_other_record(folder)? {
+            return Ok(());
+        }
+        let what = format!(
+            "{name} is not started: its folder was moved from {}, where another VM is now",
+            self.path.display()
+        );
+        Err(Error::refused(what).with_hint(
+            "'coracle run' with what the VM was made from makes its record anew, with the disks of this home",
+        ))
     }
 
     /// The error about a copied record of the VM in this folder.

@@ -18,6 +18,7 @@ use super::host_file;
 use super::kept_disks;
 use super::launch;
 use super::manifest::{Finding, Located, Objects, refusal};
+use super::moved_home;
 use super::new_name::{NewName, VmSource};
 use super::path::absolute;
 use super::place::{Home, Lock, check_name};
@@ -276,9 +277,15 @@ fn check_stopped(vm: &Vm, lock: &Lock) -> Result<()> {
 
 /// Checks, while a VM may still run, that its disk files let it start again.
 pub fn check_again(vm: &Vm) -> Result<()> {
+    check_home(vm)?;
     kept_disks::check(vm)?;
     check_state(&vm.record)?;
     host_disks::refresh(&vm.home, &mut vm.record.clone(), judge)
+}
+
+/// Checks that a VM has its own place and the disks of its own home.
+fn check_home(vm: &Vm) -> Result<()> {
+    moved_home::check(&vm.home, vm.name(), vm.record.folder.as_ref(), &vm.record.sync)
 }
 
 /// Checks that other users can change neither the EFI variables nor the TPM beside the disk of a VM.
@@ -296,6 +303,7 @@ pub fn again(vm: &Vm, notify: Notify) -> Result<State> {
     let lock = vm.home.lock_vm(vm.name())?;
     let mut vm = Vm::open(&vm.home, vm.name())?;
     check_stopped(&vm, &lock)?;
+    check_home(&vm)?;
     // No disk is removed later on: a removal locks the VM, too.
     let held = kept_disks::hold(&vm, notify)?;
     vm.record.pool_disks = kept_disks::pool_disks(&vm.home, &vm.record)?;

@@ -69,6 +69,50 @@ fn the_timeout_begins_with_the_guest() {
     laptop.is_empty();
 }
 
+/// They stayed in the pool, and the next `run` of the manifest booted what the test had written.
+#[test]
+fn the_disks_that_a_test_of_a_manifest_has_made_go_with_it() {
+    let laptop = Laptop::new();
+    let behaviour = tests::http::Behaviour::default();
+    let server = tests::http::Server::start(tests::disk::Noise::new(8).bytes(1 << 20), behaviour);
+    let text = format!(
+        "apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {{name: m}}
+spec:
+  runStrategy: Always
+  dataVolumeTemplates:
+  - metadata: {{name: web}}
+    spec: {{storage: {{}}, source: {{http: {{url: '{}'}}}}}}
+  template:
+    spec:
+      domain:
+        memory: {{guest: 128Mi}}
+        devices: {{disks: [{{name: a, disk: {{}}}}, {{name: b, disk: {{}}}}]}}
+      volumes:
+      - {{name: a, dataVolume: {{name: web}}}}
+      - {{name: b, persistentVolumeClaim: {{claimName: claim}}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: claim}}
+spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 8Mi}}}}}}
+",
+        server.url("/data.raw")
+    );
+    std::fs::write(laptop.place.path("vm.yaml"), text).unwrap();
+    let started = ["-q", "vm.yaml", "--accel=emulation", "--launcher=/bin/false"];
+    let run = |verb: &[&str]| laptop.run(&[verb, &started].concat());
+    let pool = || laptop.run(&["pool", "ls", "-q"]).ok().out;
+    run(&["test"]).refused(1, "the launcher ended with");
+    assert_eq!(pool(), b"");
+    run(&["run", "-d"]).refused(1, "the launcher ended with");
+    assert_eq!(pool(), b"claim\nweb\n");
+    run(&["test"]).refused(3, "web was there before, and the test would write to it");
+    assert_eq!(pool(), b"claim\nweb\n");
+    laptop.is_empty();
+}
+
 #[test]
 fn a_script_that_is_wrong_is_refused_before_anything_is_booted() {
     let laptop = Laptop::new();

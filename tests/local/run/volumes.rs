@@ -92,7 +92,7 @@ fn disks_come_from_everywhere_and_those_of_claims_are_kept() {
 
     // Another VM cannot have the same disks.
     let other = [&run[..], &["--name", "other"]].concat();
-    laptop.run(&other).refused(1, "is used by the VM all (process");
+    laptop.run(&other).refused(3, "all-web is a disk of the VM all, and the VM other would write to it");
     laptop.run(&["rm", "-f", "all"]).ok();
 
     // Without the server: the existing disks are used again, and the PVC has grown.

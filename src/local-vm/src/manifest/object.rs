@@ -11,6 +11,7 @@
 use super::finding::{Finding, Origin};
 use super::host_disk;
 use super::instance_types::{self, MatchedSpec};
+use crate::imported_disks::ImportedDisks;
 use crate::place::check_name;
 use api::claim::PersistentVolumeClaim;
 use api::config_map::ConfigMap;
@@ -27,7 +28,7 @@ use api::vmi::VirtualMachineInstance;
 use api::wire::{self, Path, Wire, known_values};
 use api::yaml::Document;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Maximum depth of nested lists.
@@ -47,13 +48,17 @@ pub struct Objects {
     pub vmis: Vec<Located<VirtualMachineInstance>>,
     /// DataVolumes by name, including the templates of VMs.
     pub data_volumes: BTreeMap<String, Located<DataVolume>>,
+    /// Names of the DataVolumes that are templates of VMs.
+    pub template_volumes: BTreeSet<String>,
     pub pvcs: BTreeMap<String, Located<PersistentVolumeClaim>>,
     pub secrets: BTreeMap<String, Located<Secret>>,
     pub config_maps: BTreeMap<String, Located<ConfigMap>>,
     /// The objects were made from the arguments of a command, not read from a manifest.
     pub is_of_arguments: bool,
-    /// The VM is tested and removed: it gets no disk that another VM has.
+    /// The VM is tested and removed: it writes to no disk of the pool that it has not imported.
     pub is_for_test: bool,
+    /// Disks of the pool that were imported for these objects.
+    pub imported: ImportedDisks,
     /// Instance types and preferences, by kind and name.
     pub(super) matched_specs: BTreeMap<(MatcherKind, String), MatchedSpec>,
     /// VMs with an instance type or a preference, until all documents are read.
@@ -180,6 +185,7 @@ impl Objects {
             let own = Origin { file: Arc::clone(&origin.file), lines, before: String::new() };
             match &object.metadata.name {
                 Some(name) if check_name(name).is_ok() => {
+                    self.template_volumes.insert(name.clone());
                     self.data_volume(Located { object, origin: own });
                 }
                 _ => {

@@ -71,6 +71,10 @@ pub(crate) struct DiskRecord {
     /// Folder of the VMs of the home that made the disk; unset in records of earlier versions. Several homes may have one pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) vms: Option<PathBuf>,
+    /// Random number of the disk, by which the record of a VM knows it from one that was made anew; unset in records of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
     /// Virtual size in bytes at the end of the import.
     size: u64,
     /// Time of creation, RFC 3339.
@@ -83,15 +87,21 @@ pub(crate) struct DiskRecord {
 impl DiskRecord {
     /// The parts by which the record of a VM knows the disk again.
     pub(crate) fn identity(&self) -> PoolDisk {
-        let DiskRecord { from, address, namespace, vm, .. } = self.clone();
-        PoolDisk { from, address, namespace, vm }
+        let DiskRecord { from, address, namespace, vm, id, .. } = self.clone();
+        PoolDisk { from, address, namespace, vm, id }
+    }
+
+    /// True if `run` may use the disk for the VM of this name without a manifest: not one of another VM, or of a manifest. Records of
+    /// earlier versions do not tell a disk of a manifest.
+    pub(crate) fn is_for_arguments_of(&self, vm: &str) -> bool {
+        self.vm.as_deref().map_or(self.vms.is_none(), |own| own == vm)
     }
 
     /// A record of a disk that was imported now.
     pub(super) fn new(from: String, size: u64, preallocated: bool) -> DiskRecord {
         let schema = SCHEMA.into();
-        let (address, namespace, vm, vms) = (None, None, None, None);
-        DiskRecord { schema, from, address, namespace, vm, vms, size, created: now(), preallocated }
+        let (address, namespace, vm, vms, id) = (None, None, None, None, None);
+        DiskRecord { schema, from, address, namespace, vm, vms, id, size, created: now(), preallocated }
     }
 
     /// The record of the complete disk in this folder; `None` if the folder has no disk, or an unfinished one.

@@ -34,7 +34,7 @@ use api::machine::volume::{ConfigMapOrSecret, Text};
 use api::machine::{CloudInit, Disk, Machine, Volume};
 use container_disk::Name;
 use image::{Images, Policy};
-use pool::{HeldDisks, Pool};
+use pool::{DiskUse, HeldDisks, Pool};
 use std::path::{Path, PathBuf};
 
 /// Inputs for the resolution of one VM.
@@ -56,7 +56,7 @@ impl Resolver<'_> {
         let boot = machine.firmware.kernel.as_ref().and_then(|boot| boot.image.as_ref());
         boot.map_or(Ok(()), |image| self.wanted(&image.name, image.pull_policy.as_deref()).map(drop))?;
         for disk in &machine.disks {
-            self.check_volume(&disk.volume, &machine.namespace)?;
+            self.check_volume(&disk.volume, machine)?;
         }
         for secret in machine.credentials.iter().map(Credential::secret) {
             self.files(&ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
@@ -64,7 +64,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn check_volume(&self, volume: &Volume, namespace: &str) -> Result<()> {
+    fn check_volume(&self, volume: &Volume, machine: &Machine) -> Result<()> {
         for secret in texts(volume) {
             self.files(&ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
         }
@@ -72,9 +72,10 @@ impl Resolver<'_> {
             Volume::ContainerDisk { image, .. } => {
                 self.wanted(&image.name, image.pull_policy.as_deref()).map(drop)
             }
-            Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name } => {
-                self.pool(namespace).check(name)
+            Volume::Claim { name, .. } | Volume::DataVolume { name } => {
+                self.pool(machine).check(name, DiskUse::Written)
             }
+            Volume::Ephemeral { claim } => self.pool(machine).check(claim, DiskUse::BelowOverlay),
             Volume::Host { path, create, .. } => self.host_disk(path, *create).map(drop),
             Volume::ConfigMap { name, optional, .. } => {
                 self.files(&ConfigMapOrSecret::ConfigMap(name.clone()), *optional).map(drop)
@@ -110,7 +111,7 @@ impl Resolver<'_> {
         accelerator: Accelerator,
         held: &HeldDisks,
     ) -> Result<Resolved> {
-        let claims = Claims { pool: self.pool(&machine.namespace), held };
+        let claims = Claims { pool: self.pool(machine), held };
         let mut resolved = Resolved {
             accelerator,
             interfaces: network::links(&self.images.home, machine, forwards)?,
@@ -152,8 +153,10 @@ impl Resolver<'_> {
                 let (path, format) = self.images.disk(&brought, path.as_deref())?;
                 Source::Image { path, format }
             }
-            Volume::Claim { name, .. } | Volume::DataVolume { name } => claims.disk(name)?,
-            Volume::Ephemeral { claim } => match claims.disk(claim)? {
+            Volume::Claim { name, .. } | Volume::DataVolume { name } => {
+                claims.disk(name, DiskUse::Written)?
+            }
+            Volume::Ephemeral { claim } => match claims.disk(claim, DiskUse::BelowOverlay)? {
                 Source::File { path, format, .. } => Source::Image { path, format },
                 other => other,
             },
@@ -196,8 +199,9 @@ impl Resolver<'_> {
         Ok((image::name_of(image)?, policy))
     }
 
-    fn pool<'a>(&'a self, namespace: &'a str) -> Pool<'a> {
-        Pool { images: self.images, objects: self.objects, namespace }
+    fn pool<'a>(&'a self, machine: &'a Machine) -> Pool<'a> {
+        let Machine { name, namespace, .. } = machine;
+        Pool { images: self.images, objects: self.objects, namespace, vm: name }
     }
 
     fn kernel(&self, machine: &Machine) -> Result<Option<Kernel>> {
@@ -326,8 +330,8 @@ struct Claims<'a> {
 }
 
 impl Claims<'_> {
-    fn disk(&self, name: &str) -> Result<Source> {
-        self.pool.disk(name, self.held)
+    fn disk(&self, name: &str, usage: DiskUse) -> Result<Source> {
+        self.pool.disk(name, self.held, usage)
     }
 }
 

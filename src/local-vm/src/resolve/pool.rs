@@ -16,13 +16,13 @@
 use super::disk_record::DiskRecord;
 use super::folder;
 use super::image::Images;
-use super::pool_users::user_in_other_home;
+use super::pool_users::other_user;
 use crate::error::{Error, ErrorKind, Result};
+use crate::homes::VmOfHome;
 use crate::host_disks;
 use crate::manifest::{Located, Objects};
 use crate::place::{Lock, check_name};
 use crate::pool_disk::DISK;
-use crate::record::Vm;
 use crate::worker::Task;
 use api::data_volume::{self, DataVolume};
 use api::job::{Confidential, Files, Import, References, Refusal, Target};
@@ -31,6 +31,7 @@ use cdi::size::human;
 use cdi::source;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use storage::file_in_use;
 
 /// The pool, as the volumes of one VM use it.
 pub struct Pool<'a> {
@@ -39,6 +40,16 @@ pub struct Pool<'a> {
     pub objects: &'a Objects,
     /// Namespace of the VM.
     pub namespace: &'a str,
+    /// Name of the VM on this computer.
+    pub vm: &'a str,
+}
+
+/// Use of a disk by a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskUse {
+    Written,
+    /// The VM reads the disk, and writes to an overlay over it.
+    BelowOverlay,
 }
 
 /// Locked disks of the pool, by the names of their PVCs. No other process creates, imports or removes them.
@@ -65,10 +76,10 @@ impl Pool<'_> {
     }
 
     /// Checks that the disk of a PVC exists, or can be created or imported by the manifest.
-    pub fn check(&self, pvc: &str) -> Result<()> {
+    pub fn check(&self, pvc: &str, usage: DiskUse) -> Result<()> {
         check_name(pvc)?;
         if let Some(record) = DiskRecord::find(&self.images.home.pool().join(pvc))? {
-            return self.check_kept(pvc, &record);
+            return self.check_kept(pvc, &record, usage).map(drop);
         }
         self.check_unfinished(pvc)?;
         match self.objects.data_volumes.get(pvc) {
@@ -77,9 +88,9 @@ impl Pool<'_> {
         }
     }
 
-    /// Refuses a disk of another namespace. For a source that a user names in a command, it refuses a disk that another VM has, or
-    /// that was made from another source: the VM would boot something else than was asked for.
-    fn check_kept(&self, pvc: &str, record: &DiskRecord) -> Result<()> {
+    /// Refuses a disk of another namespace, and one that the VM must not share. Returns a sentence for the user about a disk that
+    /// another VM has, too.
+    fn check_kept(&self, pvc: &str, record: &DiskRecord, usage: DiskUse) -> Result<Option<String>> {
         if let Some(other) = record.namespace.as_deref().filter(|&other| other != self.namespace) {
             let what = format!(
                 "the disk {pvc} is one of the namespace {}, and the VM is of the namespace {}",
@@ -91,67 +102,94 @@ impl Pool<'_> {
                 self.ways(pvc)
             )));
         }
-        let folder = self.images.home.pool().join(pvc);
-        if self.objects.is_for_test
-            && let Some(vm) = self.user(&folder.join(DISK))
-        {
-            let what = format!("{pvc} is a disk of the VM {vm}, and the test would write to it");
-            return Err(Error::refused(what).with_hint(format!(
-                "give the DataVolume or PVC of the test another name, or set another home (CORACLE_HOME); 'coracle rm {vm}' removes the VM"
-            )));
+        if usage == DiskUse::BelowOverlay {
+            return Ok(None);
         }
-        let Some(volume) = self.objects.data_volumes.get(pvc).filter(|_| self.objects.is_of_arguments) else {
-            return Ok(());
+        if self.is_foreign_to_test(pvc) {
+            let whose = match self.other_user(pvc)? {
+                Some(vm) => format!("is a disk of the VM {vm}"),
+                None => "was there before".to_owned(),
+            };
+            let what = format!("{pvc} {whose}, and the test would write to it");
+            return Err(Error::refused(what).with_hint(
+                "give the DataVolume or PVC of the test another name, or set another home (CORACLE_HOME)",
+            ));
+        }
+        match self.objects.data_volumes.get(pvc).filter(|_| self.objects.is_of_arguments) {
+            Some(volume) => self.check_for_arguments(pvc, record, &volume.object).map(|()| None),
+            None => self.check_for_manifest(pvc),
+        }
+    }
+
+    /// For a source that a user names in a command, refuses a disk that another VM or a manifest has, or that was made from another
+    /// source: the VM would boot something else than was asked for.
+    fn check_for_arguments(&self, pvc: &str, record: &DiskRecord, volume: &DataVolume) -> Result<()> {
+        let other_name = "give the new VM another --name";
+        let refused = |vm: &dyn std::fmt::Display| {
+            Err(Error::refused(format!("{pvc} is a disk of the VM {vm}")).with_hint(other_name))
         };
-        if let (Some(other), Some(own)) = (&record.vm, self.vm())
-            && *other != own
-        {
-            let what = format!("{pvc} is a disk of the VM {}", printable::line(other));
-            return Err(Error::refused(what).with_hint("give the new VM another --name"));
+        if let Some(other) = record.vm.as_deref().filter(|&other| other != self.vm) {
+            return refused(&printable::line(other));
         }
-        if let Some(vm) = user_in_other_home(&self.images.home, &folder)? {
-            let what = format!("{pvc} is a disk of the VM {vm}");
-            return Err(Error::refused(what).with_hint("give the new VM another --name"));
+        let difference = Origin::of(Some(volume)).difference(record);
+        let what = match (difference, self.other_user(pvc)?) {
+            (Some(difference), _) => format!("{pvc} has a disk already, which was made from {difference}"),
+            (None, Some(vm)) => return refused(&vm),
+            (None, None) if !record.is_for_arguments_of(self.vm) => format!("{pvc} is a disk of a manifest"),
+            (None, None) => return Ok(()),
+        };
+        Err(Error::refused(what).with_hint(format!("{other_name}; {}", self.ways(pvc))))
+    }
+
+    /// Refuses the disk of a VM's own DataVolume that another VM has: the manifest was run under another name. A sentence about another
+    /// disk that another VM has.
+    fn check_for_manifest(&self, pvc: &str) -> Result<Option<String>> {
+        match self.other_user(pvc) {
+            Ok(Some(vm)) if self.objects.template_volumes.contains(pvc) => {
+                let what =
+                    format!("{pvc} is a disk of the VM {vm}, and the VM {} would write to it", self.vm);
+                Err(Error::refused(what)
+                    .with_hint(format!("give the DataVolume of the new VM another name; {}", self.ways(pvc))))
+            }
+            Ok(Some(vm)) => Ok(Some(format!("{pvc} is a disk of the VM {vm}, too"))),
+            Ok(None) => Ok(None),
+            Err(e) => Ok(Some(format!("warning: {pvc} may be the disk of another VM: {e}"))),
         }
-        let wanted = Origin::of(Some(&volume.object));
-        let Some(difference) = wanted.difference(record) else { return Ok(()) };
-        let what = format!("{pvc} has a disk already, which was made from {difference}");
-        Err(Error::refused(what).with_hint(format!("give the new VM another --name; {}", self.ways(pvc))))
+    }
+
+    /// True for the disk of a test that the test has not imported.
+    fn is_foreign_to_test(&self, pvc: &str) -> bool {
+        self.objects.is_for_test && !self.objects.imported.has(pvc)
+    }
+
+    /// Another VM that has this disk, of any home.
+    fn other_user(&self, pvc: &str) -> Result<Option<VmOfHome>> {
+        other_user(&self.images.home, &self.images.home.pool().join(pvc), self.vm)
     }
 
     /// The hint how the data of a kept disk is reached, and how the disk is removed.
     fn ways(&self, pvc: &str) -> String {
-        let disk = self.images.home.pool().join(pvc).join(DISK);
-        let keep = match self.user(&disk) {
-            Some(vm) => format!("'coracle start {vm}' starts the VM with that disk"),
-            None => format!("'coracle run {}' boots that disk with all its data", disk.display()),
+        let folder = self.images.home.pool().join(pvc);
+        let disk = folder.join(DISK);
+        // The VM of this name counts, too.
+        let keep = match other_user(&self.images.home, &folder, "") {
+            Ok(Some(VmOfHome { name, vms: None })) => {
+                format!("'coracle start {name}' starts the VM with that disk")
+            }
+            _ => format!("'coracle run {}' boots that disk with all its data", disk.display()),
         };
         format!("{keep}; 'coracle pool rm -f {pvc}' removes the disk with all its data, to begin anew")
     }
 
-    /// Name of a VM that has this disk of the pool.
-    fn user(&self, disk: &Path) -> Option<String> {
-        let has = |source: &Source| matches!(source, Source::File { path, .. } if path == disk);
-        let is_user = |vm: &Vm| vm.record.sync.resolved.volumes.values().any(has);
-        let vms = Vm::all(&self.images.home).ok()?;
-        vms.into_iter().find_map(|(name, vm)| vm.ok().filter(is_user).map(|_| name))
-    }
-
-    /// Name of the VM that the arguments of a command describe.
-    fn vm(&self) -> Option<String> {
-        let vmi = self.objects.vmis.first().filter(|_| self.objects.is_of_arguments)?;
-        vmi.object.metadata.name.clone()
-    }
-
     /// The disk of a PVC, created or imported on first use.
-    pub fn disk(&self, pvc: &str, held: &HeldDisks) -> Result<Source> {
+    pub fn disk(&self, pvc: &str, held: &HeldDisks, usage: DiskUse) -> Result<Source> {
         if !held.0.contains_key(pvc) {
             return Err(Error::failed(format!("the disk {pvc} is not locked")));
         }
         let folder = self.images.home.pool().join(pvc);
         let volume = self.objects.data_volumes.get(pvc);
         let record = match (DiskRecord::find(&folder)?, volume) {
-            (Some(record), _) => self.kept(pvc, &folder, volume, record)?,
+            (Some(record), _) => self.kept(pvc, usage, volume, record)?,
             (None, Some(volume)) => self.fill(pvc, &folder, &volume.object)?,
             (None, None) => self.claimed(pvc, &folder)?,
         };
@@ -162,11 +200,14 @@ impl Pool<'_> {
     fn kept(
         &self,
         pvc: &str,
-        folder: &Path,
+        usage: DiskUse,
         volume: Option<&Located<DataVolume>>,
         mut record: DiskRecord,
     ) -> Result<DiskRecord> {
-        self.check_kept(pvc, &record)?;
+        let folder = &self.images.home.pool().join(pvc);
+        if let Some(told) = self.check_kept(pvc, &record, usage)? {
+            (self.images.notify)(&format!("coracle: {told}"));
+        }
         // An earlier import may have been ended before it removed its mark.
         DiskRecord::end(folder)?;
         if let Some(volume) = volume {
@@ -184,19 +225,30 @@ impl Pool<'_> {
             Some(volume) => volume.object.spec.size().and_then(|size| size.bytes()),
             None => self.wanted(pvc),
         };
+        if let Some(wanted) = wanted.filter(|_| !self.is_foreign_to_test(pvc)) {
+            self.grow(pvc, folder, whole(wanted))?;
+        }
+        Ok(record)
+    }
+
+    /// Grows a disk to this size, unless another VM runs with it.
+    fn grow(&self, pvc: &str, folder: &Path, wanted: u64) -> Result<()> {
         let disk = folder.join(DISK);
         let cannot = |e| Error::io(format!("cannot grow {}", disk.display()), e);
         let now = std::fs::metadata(&disk).map_err(cannot)?.len();
-        if let Some(wanted) = wanted.map(whole).filter(|&wanted| wanted > now) {
-            let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
-            file.set_len(wanted).and_then(|()| file.sync_all()).map_err(cannot)?;
-            (self.images.notify)(&format!(
-                "coracle: the disk {pvc} grew from {} to {}",
-                human(now),
-                human(wanted)
-            ));
+        if wanted <= now {
+            return Ok(());
         }
-        Ok(record)
+        let file = std::fs::File::options().read(true).write(true).open(&disk).map_err(cannot)?;
+        let told = match file_in_use(&file).map_err(cannot)? {
+            Some(why) => format!("does not grow from {} to {}: {why}", human(now), human(wanted)),
+            None => {
+                file.set_len(wanted).and_then(|()| file.sync_all()).map_err(cannot)?;
+                format!("grew from {} to {}", human(now), human(wanted))
+            }
+        };
+        (self.images.notify)(&format!("coracle: the disk {pvc} {told}"));
+        Ok(())
     }
 
     /// Tells how the source of a kept disk differs from the one that is wanted. A record of an earlier version says neither
@@ -291,12 +343,13 @@ impl Pool<'_> {
     /// Runs an import, and writes its record.
     fn import(&self, pvc: &str, folder: &Path, origin: &Origin, import: Import) -> Result<DiskRecord> {
         let import = Import { size: import.size.map(whole), ..import };
-        let preallocated = import.preallocate;
+        let (preallocated, id) = (import.preallocate, new_id()?);
         if origin.address.is_some() {
             let from = printable::line(&origin.shown);
             (self.images.notify)(&format!("coracle: importing {from} as the disk {pvc}"));
         }
         self.check_unfinished(pvc)?;
+        self.objects.imported.add(pvc);
         DiskRecord::begin(folder)?;
         let size: u64 = self.images.ask(Task::Import(Box::new(import)))?;
         let disk = folder.join(DISK);
@@ -307,8 +360,9 @@ impl Pool<'_> {
         let mut record = DiskRecord::new(origin.shown.clone(), size, preallocated);
         record.address = origin.address.clone();
         record.namespace = Some(self.namespace.to_owned());
-        record.vm = self.vm();
+        record.vm = self.objects.is_of_arguments.then(|| self.vm.to_owned());
         record.vms = Some(self.images.home.vms());
+        record.id = Some(id);
         record.write(folder)?;
         Ok(record)
     }
@@ -384,6 +438,15 @@ impl Origin {
             _ => None,
         }
     }
+}
+
+/// A random number for a new disk.
+fn new_id() -> Result<String> {
+    use std::io::Read as _;
+    let mut bytes = [0; 16];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|e| Error::io("cannot make the number of a disk from /dev/urandom", e))?;
+    Ok(api::uuid::from_random(bytes))
 }
 
 /// Size rounded up to whole blocks: with the host's cache off, QEMU cannot write a partial block at the end.

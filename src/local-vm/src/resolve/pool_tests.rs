@@ -5,8 +5,9 @@ use crate::from_image::Drive;
 use crate::manifest::made;
 use crate::new_name::{NewName, VmSource};
 use crate::place::Home;
-use crate::record::Record;
+use crate::record::{Record, Vm};
 use api::launcher::{Resolved, Sync};
+use api::wire::Wire as _;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::fs;
@@ -52,11 +53,32 @@ impl Place {
         DiskRecord::find(&self.folder(name)).unwrap().unwrap()
     }
 
+    /// The pool for the first VM of these objects.
+    fn pool<'a>(&'a self, namespace: &'a str, objects: &'a Objects) -> Pool<'a> {
+        let vmi = objects.vmis.first().and_then(|vmi| vmi.object.metadata.name.as_deref());
+        Pool { images: &self.images, objects, namespace, vm: vmi.unwrap_or("vm") }
+    }
+
+    /// Makes a stopped VM with the disk at this path.
+    fn stopped(&self, home: &Home, vm: &str, path: PathBuf) {
+        let volume = Source::File { path, format: Format::Raw, preallocated: false };
+        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
+        let sync = Sync { vmi: Value::Null, generation: 1, resolved };
+        fs::create_dir_all(home.vm(vm)).unwrap();
+        Record::new(vm, "x", false, sync, Path::new("/launcher")).save(home).unwrap();
+    }
+
+    fn forget(&self, vm: &str) {
+        let home = &self.images.home;
+        crate::vm_folder::forget(home, vm, home.lock_vm(vm).unwrap()).unwrap();
+    }
+
     /// Checks and opens the disk of a PVC, as the start of a VM of this namespace does.
     fn open(&self, name: &str, namespace: &str, objects: &Objects) -> Result<Source> {
-        let pool = Pool { images: &self.images, objects, namespace };
+        let pool = self.pool(namespace, objects);
         let held = HeldDisks::lock(&self.images, [name]).unwrap();
-        let (checked, opened) = (pool.check(name), pool.disk(name, &held));
+        let (checked, opened) =
+            (pool.check(name, DiskUse::Written), pool.disk(name, &held, DiskUse::Written));
         assert_eq!(
             checked.as_ref().err().map(ToString::to_string),
             opened.as_ref().err().map(ToString::to_string)
@@ -180,27 +202,166 @@ fn the_data_of_a_refused_disk_is_reached() {
     place.is_refused("web", "default", &other, &run);
     place.is_refused("web", "test", &Objects::default(), &run);
 
-    let volume = Source::File { path: disk, format: Format::Raw, preallocated: false };
-    let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
-    let sync = Sync { vmi: Value::Null, generation: 1, resolved };
-    fs::create_dir_all(place.images.home.vm("of-yaml")).unwrap();
-    Record::new("of-yaml", "x", false, sync, Path::new("/launcher")).save(&place.images.home).unwrap();
+    place.stopped(&place.images.home, "of-yaml", disk);
     let start = "'coracle start of-yaml' starts the VM with that disk; 'coracle pool rm";
     place.is_refused("web", "default", &other, start);
     place.is_refused("web", "test", &Objects::default(), start);
-    // A test of the same manifest wrote to it.
-    place.open("web", "default", &manifest("web", A)).unwrap();
+}
+
+/// A test of the manifest of another VM wrote to its disk: the user of a disk was looked for by its path, in this home alone.
+#[test]
+fn a_test_takes_no_disk_that_it_has_not_imported() {
+    let place = Place::new();
+    let home = &place.images.home;
+    place.disk("web", &from(A));
+    let path = place.folder("web").join(DISK);
     let mut test = manifest("web", A);
     test.is_for_test = true;
-    place.is_refused(
-        "web",
-        "default",
-        &test,
-        "web is a disk of the VM of-yaml, and the test would write to it",
-    );
-    crate::vm_folder::forget(&place.images.home, "of-yaml", place.images.home.lock_vm("of-yaml").unwrap())
-        .unwrap();
+    let why =
+        "web is a disk of the VM own, and the test would write to it; give the DataVolume or PVC of the test";
+    let link = home.pool().with_file_name("link");
+    std::os::unix::fs::symlink(home.pool(), &link).unwrap();
+    for path in [&path, &link.join("web").join(DISK)] {
+        place.stopped(home, "own", path.clone());
+        place.is_refused("web", "default", &test, why);
+    }
+    fs::write(home.vm_record("own"), "").unwrap();
+    place.is_refused("web", "default", &test, "own/vm.json is not what coracle wrote");
+    place.forget("own");
+    let other = home.with_vms(&home.pool().with_file_name("other/vms"));
+    place.stopped(&other, "away", path);
+    let noted = Vm::open(&other, "away").unwrap().record;
+    crate::raw_disks::keep(&other, Some(&other.vms()), noted.disks()).unwrap();
+    place.is_refused("web", "default", &test, "web is a disk of the VM away in ");
+    fs::remove_dir_all(other.vm("away")).unwrap();
+    // The VM was removed, and its data was kept.
+    place.is_refused("web", "default", &test, "web was there before, and the test would write to it; give");
+    place.pool("default", &test).check("web", DiskUse::BelowOverlay).unwrap();
+    test.imported.add("web");
     place.open("web", "default", &test).unwrap();
+}
+
+/// `run` booted the disk of a VM that a manifest had made.
+#[test]
+fn a_disk_of_arguments_is_not_that_of_another_vm_of_the_home() {
+    let place = Place::new();
+    let home = &place.images.home;
+    let (own, path) = (arguments("web", "web", A), place.folder("web").join(DISK));
+    let source = VmSource {
+        name: "web".into(),
+        made_from: "url 00".into(),
+        is_image: false,
+        drives: vec![Drive::Web(A.into())],
+    };
+    let derived = || NewName::derived(home, &source, false).unwrap().as_str().to_owned();
+    place.disk("web", &from(A));
+    place.stopped(home, "web", path.clone());
+    place.open("web", "default", &own).unwrap();
+    place.forget("web");
+    assert_eq!(derived(), "web", "a disk of an earlier version");
+    let link = home.pool().with_file_name("link");
+    std::os::unix::fs::symlink(home.pool(), &link).unwrap();
+    for path in [path, link.join("web").join(DISK)] {
+        place.stopped(home, "db1", path);
+        place.is_refused(
+            "web",
+            "default",
+            &own,
+            "web is a disk of the VM db1; give the new VM another --name",
+        );
+        assert_eq!(derived(), "web-2");
+    }
+    fs::write(home.vm_record("db1"), "").unwrap();
+    place.is_refused("web", "default", &own, "db1/vm.json is not what coracle wrote");
+    assert_eq!(derived(), "web-2", "it may be the disk of that VM");
+    place.forget("db1");
+    assert_eq!(derived(), "web");
+}
+
+/// The disk stays when its VM is removed, and has its data.
+#[test]
+fn a_kept_disk_of_a_manifest_is_not_that_of_arguments() {
+    let place = Place::new();
+    let home = &place.images.home;
+    let mut kept = from(A);
+    kept["vms"] = json!(home.vms());
+    place.disk("web", &kept);
+    let why = "web is a disk of a manifest; give the new VM another --name; 'coracle run ";
+    place.is_refused("web", "default", &arguments("web", "web", A), why);
+    place.open("web", "default", &manifest("web", A)).unwrap();
+    let source = VmSource {
+        name: "web".into(),
+        made_from: "url 00".into(),
+        is_image: false,
+        drives: vec![Drive::Web(A.into())],
+    };
+    assert_eq!(NewName::derived(home, &source, false).unwrap().as_str(), "web-2");
+    kept["vm"] = "web".into();
+    place.disk("web", &kept);
+    place.open("web", "default", &arguments("web", "web", A)).unwrap();
+    assert_eq!(NewName::derived(home, &source, false).unwrap().as_str(), "web");
+}
+
+/// Objects of a manifest with a VM whose DataVolume `web` is a template of it.
+fn with_template() -> Objects {
+    let mut objects = made(
+        A,
+        vec![json!({
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachine",
+            "metadata": {"name": "vm"},
+            "spec": {
+                "runStrategy": "Always",
+                "dataVolumeTemplates": [{
+                    "metadata": {"name": "web"},
+                    "spec": {"storage": {}, "source": {"http": {"url": A}}},
+                }],
+                "template": {"spec": {"domain": {"devices": {}}}},
+            },
+        })],
+    );
+    assert!(objects.faults.is_empty(), "{:?}", objects.faults);
+    objects.is_of_arguments = false;
+    objects
+}
+
+/// The same manifest with another `--name` booted the disk of the first VM without a word.
+#[test]
+fn a_disk_of_a_manifest_that_another_vm_has_is_told_or_refused() {
+    let place = Place::new();
+    let home = &place.images.home;
+    place.disk("web", &from(A));
+    let path = place.folder("web").join(DISK);
+    place.stopped(home, "vm", path.clone());
+    place.open("web", "default", &with_template()).unwrap();
+    place.open("web", "default", &manifest("web", A)).unwrap();
+    assert_eq!(said(), [""; 0], "its own disk");
+    place.stopped(home, "first", path);
+    place.open("web", "default", &manifest("web", A)).unwrap();
+    assert_eq!(said(), ["coracle: web is a disk of the VM first, too"]);
+    let why = "web is a disk of the VM first, and the VM vm would write to it; give the DataVolume";
+    place.is_refused("web", "default", &with_template(), why);
+}
+
+/// It grew under the guest of another VM.
+#[test]
+fn a_disk_in_use_does_not_grow() {
+    let place = Place::new();
+    place.disk("web", &from(A));
+    let mut larger = manifest("web", A);
+    let storage = json!({"storage": {"resources": {"requests": {"storage": "1Mi"}}}});
+    let mut value = larger.data_volumes["web"].object.write();
+    value["spec"].as_object_mut().unwrap().extend(storage.as_object().unwrap().clone());
+    let located = larger.data_volumes.get_mut("web").unwrap();
+    located.object = api::wire::read_in_part(value, &mut vec![]).unwrap();
+    let path = place.folder("web").join(DISK);
+    let file = fs::File::open(&path).unwrap();
+    file.lock_shared().unwrap();
+    place.open("web", "default", &larger).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 8192);
+    drop(file);
+    place.open("web", "default", &larger).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 20);
 }
 
 /// A PVC of another namespace had the same disk.
@@ -258,12 +419,7 @@ fn a_disk_of_arguments_is_that_of_one_home() {
     place.disk("web", &owned);
     let own = arguments("web", "web", A);
     place.open("web", "default", &own).unwrap();
-    let volume =
-        Source::File { path: place.folder("web").join(DISK), format: Format::Raw, preallocated: false };
-    let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
-    let sync = Sync { vmi: Value::Null, generation: 1, resolved };
-    fs::create_dir_all(other.vm("web")).unwrap();
-    Record::new("web", "x", false, sync, Path::new("/launcher")).save(&other).unwrap();
+    place.stopped(&other, "web", place.folder("web").join(DISK));
     let why =
         format!("web is a disk of the VM web in {}; give the new VM another --name", other.vms().display());
     place.is_refused("web", "default", &own, &why);
@@ -275,8 +431,9 @@ fn a_disk_of_arguments_is_that_of_one_home() {
         drives: vec![Drive::Web(A.into())],
     };
     assert_eq!(NewName::derived(home, &source, false).unwrap().as_str(), "web-2");
-    let maker = Pool { images: &Images::new(None, other, true, |_| {}), objects: &own, namespace: "default" };
-    maker.check("web").unwrap();
+    let images = Images::new(None, other, true, |_| {});
+    let maker = Pool { images: &images, objects: &own, namespace: "default", vm: "web" };
+    maker.check("web", DiskUse::Written).unwrap();
 }
 
 #[test]
@@ -294,9 +451,9 @@ fn a_disk_whose_removal_was_interrupted_is_not_imported_anew() {
 fn a_name_that_leads_out_of_the_pool_is_refused() {
     let place = Place::new();
     let none = Objects::default();
-    let pool = Pool { images: &place.images, objects: &none, namespace: "default" };
+    let pool = place.pool("default", &none);
     for name in ["../web", "", "Web"] {
-        assert_eq!(pool.check(name).unwrap_err().kind(), ErrorKind::Usage, "{name}");
+        assert_eq!(pool.check(name, DiskUse::Written).unwrap_err().kind(), ErrorKind::Usage, "{name}");
         HeldDisks::lock(&place.images, [name]).unwrap_err();
         assert!(!Pool::has(&place.images, name).unwrap());
     }

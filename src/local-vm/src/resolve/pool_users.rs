@@ -1,4 +1,4 @@
-//! Files of a disk in the pool, and the VMs of other homes that have one of them.
+//! Files of a disk in the pool, and the VMs that have one of them.
 
 use super::disk_record::DiskRecord;
 use crate::disk_files::{files_below, users};
@@ -12,9 +12,20 @@ use crate::record::Vm;
 use std::path::{Path, PathBuf};
 use storage::FileId;
 
-/// VM of another home that has the disk in this folder of the pool. The homes are those that have noted their disks here, and the one
-/// that made the disk.
+/// VM that has a file in this folder of the pool, in any home, but the VM `own` of this home. A file is known by its identity,
+/// whatever path a record has. A record that cannot be read is an error: its VM may have the disk.
+pub(crate) fn other_user(home: &Home, folder: &Path, own: &str) -> Result<Option<VmOfHome>> {
+    find_user(home, folder, |vm| vm.vms.is_some() || vm.name != own)
+}
+
+/// VM of another home that has a file in this folder of the pool.
 pub(crate) fn user_in_other_home(home: &Home, folder: &Path) -> Result<Option<VmOfHome>> {
+    find_user(home, folder, |vm| vm.vms.is_some())
+}
+
+/// VM that has a file in this folder of the pool, among those that `counts` selects. The homes are this one, those that have noted
+/// their disks here, and the one that made the disk.
+fn find_user(home: &Home, folder: &Path, counts: impl Fn(&VmOfHome) -> bool) -> Result<Option<VmOfHome>> {
     let mut vms = all_vms(home)?;
     // A record that cannot be read has its error in the list.
     if let Ok(Some(DiskRecord { vms: Some(maker), .. })) = DiskRecord::find(folder)
@@ -26,7 +37,7 @@ pub(crate) fn user_in_other_home(home: &Home, folder: &Path) -> Result<Option<Vm
     }
     // A copied record cannot start with the disk.
     let is_copy = |vm: &Result<Vm>| vm.as_ref().is_ok_and(|vm| matches!(vm.is_copy(), Ok(true)));
-    vms.retain(|(whose, vm)| whose.as_ref().is_none_or(|whose| whose.vms.is_some()) && !is_copy(vm));
+    vms.retain(|(whose, vm)| whose.as_ref().is_none_or(&counts) && !is_copy(vm));
     let files = identities(folder)?;
     Ok(users(vms)?.into_iter().find(|(used, _)| files.contains(used)).and_then(|(_, vm)| vm))
 }
