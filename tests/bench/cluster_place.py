@@ -23,8 +23,8 @@ PROGRAMS = ("virt-controller", "virt-api", "virt-handler")
 
 
 @contextlib.contextmanager
-def place(root, coracle, images):
-    at = Cluster(root, coracle)
+def place(root, coracle, images, nodes=1):
+    at = Cluster(root, coracle, NAME, nodes)
     at.tool("down")
     try:
         at.tool("up")
@@ -33,12 +33,15 @@ def place(root, coracle, images):
         # KVM differs from host to host; emulation is the same on all.
         settings = {"spec": {"configuration": {"developerConfiguration": {"useEmulation": True}}}}
         at.kubectl("-n", HOME, "patch", "kubevirt/kubevirt", "--type", "merge", "-p", json.dumps(settings))
-        at.env["KUBECONFIG"] = at.tool("info", "kubeconfig").strip()
-        at.state = pathlib.Path(at.tool("info", "state").strip())
-        at.audit = Audit(at.state / "logs/audit.log")
-        yield at
+        yield at.found()
     finally:
         at.tool("down")
+
+
+@contextlib.contextmanager
+def existing(root, coracle, name):
+    """A cluster that runs, with the product and its guests in it. It is kept."""
+    yield Cluster(root, coracle, name).found()
 
 
 def why_not(root):
@@ -48,9 +51,15 @@ def why_not(root):
 
 
 class Cluster:
-    def __init__(self, root, coracle):
-        self.root, self.coracle = root, coracle
-        self.env = {**os.environ, "CLUSTER": NAME, "AUDIT": "1", "NODES": "1"}
+    def __init__(self, root, coracle, name, nodes=1):
+        self.root, self.coracle, self.kubelets = root, coracle, {}
+        self.env = {**os.environ, "CLUSTER": name, "AUDIT": "1", "NODES": str(nodes)}
+
+    def found(self):
+        self.env["KUBECONFIG"] = self.tool("info", "kubeconfig").strip()
+        self.state = pathlib.Path(self.tool("info", "state").strip())
+        self.audit = Audit(self.state / "logs/audit.log")
+        return self
 
     # ── Requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,9 +157,11 @@ class Cluster:
             if process.name.startswith("containerd-shim") and sandboxes & set(process.args)
         ]
 
-    def of_kubelet(self, uid):
-        """The folder of a pod's own volumes."""
-        return self.state / f"node1/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir"
+    def of_kubelet(self, uid, node="node1"):
+        """The folder of a pod's own volumes, as the node sees it: it may be on a mount of the node."""
+        if node not in self.kubelets:
+            self.kubelets[node] = self.tool("part", "pid", f"{node}/kubelet").strip()
+        return pathlib.Path(f"/proc/{self.kubelets[node]}/root/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir")
 
 
 def is_qemu(process):

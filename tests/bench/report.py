@@ -98,6 +98,15 @@ def of_cluster(rows, below, rounds, coracle):
     ])
 
 
+def of_migrations(rows, below, rounds, coracle, image):
+    """The table about live migration, and the lists below it. `image`: versions of libvirt and QEMU on both sides."""
+    return "\n".join([
+        *host(rounds, coracle, pathlib.Path("/var/tmp"), [["virsh", "--version"]]), f"- on both sides: {image}",
+        f"- the cluster: {versions()}", "",
+        "| what | coracle | beside | goal | |", "|---|---|---|---|---|", *map(str, rows), *below,
+    ])
+
+
 def versions():
     """Versions of the cluster's programs, by its Go module."""
     module = (DOCUMENT.parents[1] / "tests/cluster/go.mod").read_text()
