@@ -368,9 +368,11 @@ def drain(at, _rounds, below):
         watches = Watches(at, space)
         opened.callback(watches.end)
         vmis = watches.vmis
-        at.apply(space, [vm(guest(name, memory="128Mi", **spec)) for name in names] + [vm(stays)])
+        at.apply(space, [vm(stays)])
         guests = {name: opened.enter_context(Ours(at, space, name, watches, look=0.1)) for name in names}
+        # One after another: of many kernels that boot at once on a few processors some take one that is late for lost.
         for name, one in guests.items():
+            at.apply(space, [vm(guest(name, memory="128Mi", **spec))])
             is_there = lambda vmi, name=name: is_of(vmi, name) and on(vmi) == away and cluster_watch.serves(vmi)  # noqa: E731
             vmis.until(is_there, f"{name} is on {away}", 900)
             one.counted.counts(longest=900)
