@@ -18,6 +18,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/cgroup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/node.sh"
 # shellcheck source=tests/cluster/sh/control.sh
 source "$(dirname "${BASH_SOURCE[0]}")/control.sh"
+# shellcheck source=tests/cluster/sh/csi.sh
+source "$(dirname "${BASH_SOURCE[0]}")/csi.sh"
 # shellcheck source=tests/cluster/sh/loop.sh
 source "$(dirname "${BASH_SOURCE[0]}")/loop.sh"
 

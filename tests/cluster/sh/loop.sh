@@ -1,21 +1,39 @@
 # shellcheck shell=bash
-# Loop devices. They belong to the whole host, so only those are touched that stand on a file of this cluster, and
-# those that a kubelet puts on top of such a device when a pod gets it as a block volume.
+# Loop devices. They belong to the whole host, so only those of this cluster are touched:
 #
-#   loop_ours      their names, the upper ones first
+#   file in the cluster's folder ◄── lower ◄── upper, which a kubelet makes when a pod gets it as a block volume
+#   file of the CSI pool, an XFS on such a lower one ◄── lower ◄── upper
+#
+#   loop_ours      their names, each before those that it stands on
 #   loops_remove
+#   loops_orphaned_remove    the upper ones of nodes that are gone
 
 loop_ours() {
-    local name device inode file own=() ours=() upper=()
+    loop_upper | cut -f1
+    loop_lower
+}
+
+loop_lower() {
+    local name device inode file own=() numbers=()
     mapfile -t own < <(loop_list | while IFS=$'\t' read -r name device inode file; do
         if [[ $device == "$(stat -c '%Hd:%Ld' "$states")" ]] && is_our_file "$file" "$inode"; then echo "$name"; fi
     done)
-    for name in "${own[@]}"; do ours+=("$(stat -c %i "$name")"); done
-    # The kubelet's stand on the device's own file in /dev, under a name that has gone with the node.
-    mapfile -t upper < <(loop_list | while IFS=$'\t' read -r name device inode file; do
-        if [[ $device == "$(stat -c '%Hd:%Ld' /dev)" && " ${ours[*]} " == *" $inode "* ]]; then echo "$name"; fi
-    done)
-    printf '%s\n' "${upper[@]}" "${own[@]}" | grep . || true
+    for name in "${own[@]}"; do numbers+=("$(stat -c '%Hr:%Lr' "$name")"); done
+    loop_list | while IFS=$'\t' read -r name device inode file; do
+        if [[ " ${numbers[*]} " == *" $device "* ]]; then echo "$name"; fi
+    done
+    for name in "${own[@]}"; do echo "$name"; done
+}
+
+# They stand on the lower one's own file in /dev, under a name of the node. With the node that becomes "/".
+loop_upper() {
+    local name device inode file inodes=()
+    for name in $(loop_lower); do inodes+=("$(stat -c %i "$name")"); done
+    loop_list | while IFS=$'\t' read -r name device inode file; do
+        if [[ $device == "$(stat -c '%Hd:%Ld' /dev)" && " ${inodes[*]} " == *" $inode "* ]]; then
+            printf '%s\t%s\n' "$name" "$file"
+        fi
+    done
 }
 
 # By its name, or, where that went with a node, by its number.
@@ -30,5 +48,11 @@ loop_list() {
 
 loops_remove() {
     local name
-    for name in $(loop_ours); do losetup --detach "$name"; done
+    # That of a node's mount goes with the mount, which may be this very moment.
+    for name in $(loop_ours); do losetup --detach "$name" || [[ ! -e /sys/block/${name##*/}/loop ]]; done
+}
+
+loops_orphaned_remove() {
+    local name
+    for name in $(loop_upper | awk -F '\t' '$2 == "/" {print $1}'); do losetup --detach "$name"; done
 }

@@ -19,6 +19,7 @@
 
 node_start() {
     local node=$1 folder=$state/node$1
+    loops_orphaned_remove
     mkdir -p "$folder"/{etc,var}.{upper,work} "$folder"/{kubelet,containerd,tmp,logs,parts}
     chmod 1777 "$folder/tmp"
     if ((node > 1)) && [[ ! -e $folder/kubelet.ext4 ]]; then

@@ -21,14 +21,16 @@ die() {
     exit 1
 }
 
-# The built programs depend on these files and on nothing else.
-sources() { find "$here"/{go.mod,go.sum,kube,coredns,volumes,networks,pause,virtctl,helm,clients/go.*,clients/*.go,build,sh/images.sh} -type f | sort; }
+# The built programs depend on these files and on nothing else; those of CSI (csi/build) on their own.
+sources() { find "$here"/{go.mod,go.sum,kube,coredns,volumes,networks,pause,virtctl,helm,clients/go.*,clients/*.go,build,sh/build.sh,sh/images.sh} -type f | sort; }
+csi_sources() { find "$here"/{csi/go.mod,csi/go.sum,csi/driver,csi/build,sh/build.sh} -type f | sort; }
 
-# The folder of what was built from them.
-built() {
-    local hash
-    hash=$(sources | while read -r file; do (cd "$here" && sha256sum "${file#"$here"/}"); done | sha256sum | head -c 16)
-    echo "$caches/$hash"
+# The folders of what was built from them.
+built() { echo "$caches/$(sources | content_hash)"; }
+csi_built() { echo "$caches/csi-$(csi_sources | content_hash)"; }
+
+content_hash() {
+    while read -r file; do (cd "$here" && sha256sum "${file#"$here"/}"); done | sha256sum | head -c 16
 }
 
 # Is all of it there?
