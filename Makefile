@@ -42,7 +42,7 @@ endif
 
 check: setup ## format, lints, licences and bans, documentation, the arrows between the crates
 	cargo fmt --all --check
-	cd tests/cluster && shellcheck $$(grep -lIm1 '^#!/usr/bin/env bash' * sh/* clients/* 2>/dev/null) sh/*.sh
+	cd tests/cluster && shellcheck $$(grep -lIm1 '^#!/usr/bin/env bash' * sh/* clients/* csi/* 2>/dev/null) sh/*.sh
 	shellcheck tests/suites images/rustc-static images/host/install images/host/deb src/page/assets/vendor.sh
 	cargo test --workspace --locked --quiet --test repo
 	"$$(.ci/setup path cargo-deny)" --locked --workspace check -D warnings bans licenses sources
