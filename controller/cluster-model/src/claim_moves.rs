@@ -17,6 +17,7 @@
 use crate::objects::{
     IndexKey, Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, claim_of, names, owner,
 };
+use crate::state::STATE_FOR;
 use api::meta::{ObjectMeta, OwnerReference};
 use api::quantity::Quantity;
 use api::vm::VirtualMachine;
@@ -53,8 +54,14 @@ pub fn target(migration: &ObjectMeta, source: &PersistentVolumeClaim) -> Option<
 }
 
 /// The new PVC as an object: of the same class, modes and size. It has no labels or annotations of the old one, since tools that
-/// prune objects find theirs by those. `vm`: uid of the VM whose disk it is.
-pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key, vm: Option<&str>) -> Value {
+/// prune objects find theirs by those. `vm`: uid of the VM whose disk it is. `state_of`: name of the VM whose EFI variables and TPM it keeps.
+pub fn object(
+    migration: &ObjectMeta,
+    source: &PersistentVolumeClaim,
+    key: &Key,
+    vm: Option<&str>,
+    state_of: Option<&str>,
+) -> Value {
     let kind = Kind::VirtualMachineInstanceMigration;
     let spec = &source.spec;
     let mut wanted = json!({
@@ -74,13 +81,17 @@ pub fn object(migration: &ObjectMeta, source: &PersistentVolumeClaim, key: &Key,
     let mut annotations: Map<String, Value> =
         origin.filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))).collect();
     annotations.insert(MIGRATION_NAME.to_owned(), json!(migration.name));
+    // By this label a VM finds the state that it keeps.
+    let state = state_of.map(|vm| (STATE_FOR.to_owned(), json!(names::label(vm))));
+    let labels: Map<String, Value> =
+        state.into_iter().chain([(MIGRATION_JOB.to_owned(), json!(migration.uid))]).collect();
     json!({
         "apiVersion": Kind::PersistentVolumeClaim.api_version(),
         "kind": Kind::PersistentVolumeClaim.name(),
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
-            "labels": {MIGRATION_JOB: migration.uid},
+            "labels": labels,
             "annotations": annotations,
             "ownerReferences": [{
                 "apiVersion": kind.api_version(), "kind": kind.name(), "name": migration.name, "uid": migration.uid,
@@ -307,7 +318,7 @@ mod tests {
             let text = |text: &str| Some(text.to_owned());
             let migration = ObjectMeta { name: text("move"), uid: text("u"), ..ObjectMeta::default() };
             let key = target(&migration, source).unwrap();
-            let object = object(&migration, source, &key, Some("vm"));
+            let object = object(&migration, source, &key, Some("vm"), None);
             let wanted = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "volumeMode": "Block",
                 "resources": {"requests": {"storage": expected}}});
             assert_eq!(object["spec"], wanted);

@@ -10,6 +10,7 @@ use crate::hypervisor::{End, ErrorKind, Event, Hypervisor, Tell};
 use crate::root::Root;
 use api::launcher::{NOT_RECEIVED, Release};
 use api::machine::IoThreads;
+use std::fs::File;
 use std::path::Path;
 
 /// Creates the parts of the VM, and waits for it. The first event says that the other launcher may connect to `socket`.
@@ -84,7 +85,18 @@ pub(super) fn drop_held(hypervisor: &dyn Hypervisor, known: &CurrentVm) -> Outco
 
 fn released(hypervisor: &dyn Hypervisor, known: &CurrentVm) -> crate::hypervisor::Result<Arrival> {
     let seen = hypervisor.state(&known.name)?;
+    if let Err(e) = store_variables(known) {
+        tracing::warn!("the EFI variables of the VM are not known to be stored: {e}");
+    }
     Ok(Arrival::Released { seen, kernel_boot: checksums(known) })
+}
+
+/// Writes the EFI variables to their storage. QEMU wrote the file when the guest went on, and syncs it at its own end alone.
+fn store_variables(known: &CurrentVm) -> std::io::Result<()> {
+    let place = known.sync.resolved.state.as_ref().filter(|_| known.machine.keeps_variables());
+    let Some(file) = place.map(|place| &place.variables) else { return Ok(()) };
+    File::open(file)?.sync_all()?;
+    file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Message of a VM that was ended before its source had released it.

@@ -54,7 +54,7 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
         Err(message) => return TargetClaims::Refused(refusal(&message)),
     };
     let is_named = found.iter().any(|copied| copied.destination.is_some());
-    for CopiedClaim { volume, source, destination } in found {
+    for CopiedClaim { volume, source, destination, is_state } in found {
         let Some(target) = target(input, source, destination.as_deref()) else { continue };
         let is_other = |new: &str| new != target.name;
         if source.moved_to().is_some() || source.moving_to().is_some_and(is_other) {
@@ -73,7 +73,8 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
             }
             None => {
                 let vm = vmi::vm_uid(input.world, vmi);
-                let object = claim_moves::object(&input.migration.metadata, source, &target, vm);
+                let state_of = vmi.metadata.name.as_deref().filter(|_| is_state);
+                let object = claim_moves::object(&input.migration.metadata, source, &target, vm, state_of);
                 absent.push((target.name.clone(), Step::Create { key: target, object }));
             }
         }
@@ -194,7 +195,7 @@ pub(super) fn hand_over(
         false => vmi::copied_without_update(input.world, vmi),
     };
     let found = found.map_err(|message| Obstacle::Refused(refusal(&message)))?;
-    for CopiedClaim { volume, source, destination } in found {
+    for CopiedClaim { volume, source, destination, .. } in found {
         let Some(target) = target(input, source, destination.as_deref()) else { continue };
         let Some(claim) = input.world.pvcs.get(&target.namespace, &target.name) else {
             let message =
@@ -230,7 +231,9 @@ pub(super) fn hand_over(
         migrated.push(migrated_volume(input.world, volume, source, claim));
     }
     let whole = with_destinations(vmi, &migrated);
-    if let Some(name) = claim_without_volume(&whole, pod) {
+    let mut new = migrated.iter().filter_map(MigratedVolume::destination);
+    let missing = new.find(|name| pod.claims.iter().all(|claim| claim != name));
+    if let Some(name) = missing.or_else(|| claim_without_volume(&whole, pod)) {
         return Err(Obstacle::Refused(format!(
             "Migration failed because the target pod was created before the volumes of the VMI were changed: it does not have PVC {name}"
         )));

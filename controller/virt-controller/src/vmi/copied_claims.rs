@@ -1,11 +1,12 @@
-//! PVCs of a VMI that no other node can use at the same time: a live migration copies their disks (`migration::copied_claims`).
+//! PVCs of a VMI that a live migration moves into new ones (`migration::copied_claims`): those that no other node can use at the same
+//! time, whose disks it copies, and that of EFI variables and the TPM, whose content is part of the guest.
 //!
 //! The reason why one cannot be copied is written into an annotation of the VMI, from which virt-handler takes it into the condition
 //! `LiveMigratable`: so drains, workload updates and users hear it before a migration is created.
 
 use super::outcome::{Change, Outcome};
 use super::volume_update;
-use super::{VmiReconcile, checked, phase, vm_of};
+use super::{VmiReconcile, checked, phase, state, vm_of};
 use api::machine::{Volume, is_of_one_node};
 use api::vmi::{MigratedVolume, Phase, VirtualMachineInstance};
 use cluster_model::objects::{Kind, PersistentVolumeClaim, World, claims_of, owner};
@@ -16,6 +17,8 @@ pub(crate) struct CopiedClaim<'a> {
     pub(crate) source: &'a PersistentVolumeClaim,
     /// The PVC that the VM names, where its volumes are migrated. Unset: a new one.
     pub(crate) destination: Option<String>,
+    /// True for the PVC of EFI variables and the TPM, which no volume names.
+    pub(crate) is_state: bool,
 }
 
 /// The disks of a VMI that are copied into new PVCs, or the reason why one cannot be.
@@ -46,7 +49,8 @@ fn copied<'a>(
         let claim = world.pvcs.get(namespace, name);
         claim.filter(|claim| is_of_one_node(&claim.spec.access_modes))
     };
-    if updates.is_empty() && !used.iter().any(|name| of_one_node(name).is_some()) {
+    let state = state::find(world, vmi);
+    if updates.is_empty() && state.is_none() && !used.iter().any(|name| of_one_node(name).is_some()) {
         return Ok(Vec::new());
     }
     // Faults of the spec are told where the pod is created.
@@ -82,18 +86,30 @@ fn copied<'a>(
                 disk.name
             ));
         }
-        found.push(CopiedClaim { volume: disk.name.clone(), source, destination });
+        found.push(CopiedClaim { volume: disk.name.clone(), source, destination, is_state: false });
     }
-    match found.first() {
-        Some(first) => match owner_with_template(world, vmi) {
-            Some((kind, _)) => Err(format!(
-                "it is of a {}, whose template has the name of PVC {}",
-                kind.name(),
-                first.source.meta.name.as_deref().unwrap_or_default()
-            )),
-            None => Ok(found),
-        },
-        None => Ok(found),
+    if let (Some(first), Some((kind, _))) = (found.first(), owner_with_template(world, vmi)) {
+        return Err(format!(
+            "it is of a {}, whose template has the name of PVC {}",
+            kind.name(),
+            first.source.meta.name.as_deref().unwrap_or_default()
+        ));
+    }
+    found.extend(state.map(|source| moved_state(vmi, source)).transpose()?);
+    Ok(found)
+}
+
+/// The PVC of EFI variables and the TPM, whose content goes with the guest's memory, shared or not. No volume has its name.
+fn moved_state<'a>(
+    vmi: &VirtualMachineInstance,
+    source: &'a PersistentVolumeClaim,
+) -> Result<CopiedClaim<'a>, String> {
+    let volume = source.meta.name.clone().unwrap_or_default();
+    match vmi.spec.volumes.iter().any(|one| one.name == volume) {
+        true => Err(format!(
+            "the volume {volume} has the name of the PVC that keeps EFI variables and TPM: rename it"
+        )),
+        false => Ok(CopiedClaim { volume, source, destination: None, is_state: true }),
     }
 }
 

@@ -5,7 +5,7 @@ use super::{state, with_defaults};
 use crate::pod::{self, AutomaticLimits, MigrationTarget, Surroundings};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
-use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, World};
+use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, World, names};
 use cluster_model::plan::Step;
 use std::collections::BTreeMap;
 
@@ -88,11 +88,24 @@ pub(crate) fn target_pod(
     };
     let (whole, machine) = checked(world, vmi, &claims)?;
     let state = match machine.keeps_state() {
-        true => Some(state::existing(world, vmi).ok_or_else(|| {
-            let message = "the PVC that keeps EFI variables and TPM of the VM does not exist".to_owned();
-            Refusal { reason: "DisksNotReady", message }
-        })?),
+        true => Some(new_state(world, vmi, target.uid)?),
         false => None,
     };
     Ok(creation(world, (&whole, &machine), &claims, state.as_deref(), Some(target)))
+}
+
+/// Name of the PVC that EFI variables and TPM move into by a live migration.
+fn new_state(world: &World, vmi: &VirtualMachineInstance, migration: &str) -> Result<String, Refusal> {
+    let refuse = |message: String| Refusal { reason: "DisksNotReady", message };
+    let source = state::find(world, vmi).and_then(|claim| claim.meta.name.as_deref());
+    let source = source.ok_or_else(|| {
+        refuse("the PVC that keeps EFI variables and TPM of the VM does not exist".to_owned())
+    })?;
+    let name = names::moved(source, migration);
+    match world.pvcs.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &name) {
+        Some(_) => Ok(name),
+        None => Err(refuse(format!(
+            "PVC {name}, which EFI variables and TPM of the VM move into, does not exist"
+        ))),
+    }
 }

@@ -79,6 +79,7 @@ pub(crate) use copied_claims::{CopiedClaim, copied_claims, copied_without_update
 pub(crate) use moved_claims::{abandon, free};
 pub(crate) use needs::wait_for_disks;
 pub(crate) use outdated::is_outdated;
+pub(crate) use state::keeps_state;
 pub(crate) use volumes::claim_info;
 
 use api::machine::Machine;

@@ -201,6 +201,9 @@ impl Change {
             Change::NoMigrationTarget => drop(meta.labels.remove(MIGRATION_TARGET)),
             Change::ReplaceClaims(own) => {
                 next.replace_migrated_claims();
+                // A state of the VM has arrived with this write: its VM names it nowhere.
+                let (volumes, status) = (&next.spec.volumes, next.status.get_or_insert_default());
+                status.migrated_volumes.retain(|one| volumes.iter().any(|own| own.name == one.volume_name));
                 for volume in &mut next.spec.volumes {
                     let own = own.iter().find(|own| own.name == volume.name);
                     own.into_iter().for_each(|own| volume.clone_from(own));

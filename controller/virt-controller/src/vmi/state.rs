@@ -10,6 +10,9 @@
 //! **Guarantees.** The name follows from the uid of the VM, so no controller makes a second one. It is the VM's, and goes
 //! with it; that of a VMI without a VM goes with the VMI. A PVC that another VM looks after (one of the same name that is
 //! gone, while the garbage collector has not come yet) is not used: it would go while the guest writes to it.
+//!
+//! **Live migration.** Variables and TPM go with the guest's memory into a new PVC (`migration::copied_claims`), which has the same label.
+//! The old one keeps `moved-to`, and is not used any more. While no program knows where the guest is (`moving-to`), the VMI waits.
 
 use super::outcome::Outcome;
 use super::waiting::wait;
@@ -18,6 +21,7 @@ use crate::storage_profile;
 use api::machine::Machine;
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
+use cluster_model::claim_moves::{MOVED_TO, MOVING_TO};
 use cluster_model::config::Config;
 use cluster_model::objects::{IndexKey, Key, Kind, PersistentVolumeClaim, World, names, owner};
 use cluster_model::plan::Step;
@@ -53,7 +57,10 @@ fn find_or_create(
     let (name, owner) = (machine.name.as_str(), looks_after(&vmi.metadata));
     let uid = owner["uid"].as_str().unwrap_or_default();
     let own = names::state(name, uid);
-    let Some(claim) = find_existing(world, &machine.namespace, name, uid, &own) else {
+    if let Some(message) = lost(world, &machine.namespace, name, uid) {
+        return Err(message);
+    }
+    let Some(claim) = find_existing(world, &machine.namespace, name, uid) else {
         if let Some(taken) = world.pvcs.get(&machine.namespace, &own) {
             return Err(of_another(taken));
         }
@@ -90,46 +97,85 @@ fn of_another(claim: &PersistentVolumeClaim) -> String {
     )
 }
 
-/// The PVC of a VMI's state, where there is one.
-pub(super) fn find<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option<&'a PersistentVolumeClaim> {
+/// True for a VMI whose EFI variables or TPM are kept.
+pub(crate) fn keeps_state(vmi: &VirtualMachineInstance) -> bool {
     let domain = &vmi.spec.domain;
     let tpm = domain.devices.tpm.as_ref().filter(|tpm| tpm.enabled != Some(false));
     let loader = domain.firmware.as_ref().and_then(|firmware| firmware.bootloader.as_ref());
     let efi = loader.and_then(|loader| loader.efi.as_ref());
-    let is_kept = tpm.is_some_and(|tpm| tpm.persistent == Some(true))
-        || efi.is_some_and(|efi| efi.persistent == Some(true));
-    if !is_kept {
+    tpm.is_some_and(|tpm| tpm.persistent == Some(true)) || efi.is_some_and(|efi| efi.persistent == Some(true))
+}
+
+/// The PVC of a VMI's state, where there is one.
+pub(super) fn find<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option<&'a PersistentVolumeClaim> {
+    if !keeps_state(vmi) {
         return None;
     }
     let meta = &vmi.metadata;
     let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
     let owner = looks_after(meta);
-    let uid = owner["uid"].as_str()?;
-    find_existing(world, namespace, name, uid, &names::state(name, uid))
+    find_existing(world, namespace, name, owner["uid"].as_str()?)
 }
 
-/// Name of the PVC of the state of a VMI that runs.
-pub(super) fn existing(world: &World, vmi: &VirtualMachineInstance) -> Option<String> {
-    find(world, vmi)?.meta.name.clone()
+/// PVCs of the state of a VM, in this order: with our own name, with upstream's label, with the name that upstream once used. None is one
+/// that a live migration may still give up.
+fn candidates<'a>(
+    world: &'a World,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> Vec<&'a PersistentVolumeClaim> {
+    let mark = IndexKey::StateOf(namespace.to_owned(), names::label(name));
+    let mut labelled: Vec<_> =
+        world.indexed_by(&mark).filter_map(|key| world.pvcs.get(&key.namespace, &key.name)).collect();
+    labelled.sort_by(|one, other| one.meta.name.cmp(&other.meta.name));
+    let own = world.pvcs.get(namespace, &names::state(name, uid));
+    let older = world.pvcs.get(namespace, &format!("{STATE_FOR}-{name}"));
+    let is_ours = |claim: &&PersistentVolumeClaim| {
+        owner::controller(&claim.meta).is_none_or(|owner| owner.uid == uid) && claim.moved_by().is_none()
+    };
+    own.into_iter().chain(labelled).chain(older).filter(is_ours).collect()
 }
 
-/// The existing PVC: with our own name, with upstream's label, or with the name that upstream once used.
+/// The PVC that a VM keeps its state in. One of our own name counts while it is being deleted, too.
 fn find_existing<'a>(
     world: &'a World,
     namespace: &str,
     name: &str,
     uid: &str,
-    own: &str,
 ) -> Option<&'a PersistentVolumeClaim> {
-    let is_ours =
-        |claim: &&PersistentVolumeClaim| owner::controller(&claim.meta).is_none_or(|owner| owner.uid == uid);
-    if let Some(claim) = world.pvcs.get(namespace, own) {
-        return Some(claim).filter(is_ours);
+    let own = names::state(name, uid);
+    let is_there = |claim: &&PersistentVolumeClaim| {
+        claim.meta.deletion_timestamp.is_none() || claim.meta.name.as_ref() == Some(&own)
+    };
+    let is_owned_by_another = world
+        .pvcs
+        .get(namespace, &own)
+        .is_some_and(|claim| owner::controller(&claim.meta).is_some_and(|owner| owner.uid != uid));
+    let found = candidates(world, namespace, name, uid).into_iter();
+    let mut found = found.filter(|claim| claim.moved_to().is_none());
+    if is_owned_by_another { None } else { found.find(is_there) }
+}
+
+/// Message about a state whose PVC is not known, or is gone.
+fn lost(world: &World, namespace: &str, name: &str, uid: &str) -> Option<String> {
+    let all = candidates(world, namespace, name, uid);
+    if let Some((old, new)) = all.iter().find_map(|claim| Some((claim, claim.moving_to()?))) {
+        let old = old.meta.name.as_deref().unwrap_or_default();
+        return Some(format!(
+            "a live migration moves EFI variables and TPM of the VM from PVC {namespace}/{old} to PVC {new}, or has ended without a \
+             result: once no launcher pod uses either, run 'kubectl annotate pvc -n {namespace} {old} {MOVING_TO}-', and before that, if \
+             the guest has run on PVC {new}, 'kubectl annotate pvc -n {namespace} {old} {MOVED_TO}={new}'"
+        ));
     }
-    let mark = IndexKey::StateOf(namespace.to_owned(), names::label(name));
-    let labelled = world.indexed_by(&mark).filter_map(|key| world.pvcs.get(&key.namespace, &key.name));
-    let older = world.pvcs.get(namespace, &format!("{STATE_FOR}-{name}"));
-    labelled.chain(older).find(|claim| claim.meta.deletion_timestamp.is_none() && is_ours(claim))
+    let (old, new) = all.iter().find_map(|claim| Some((claim, claim.moved_to()?)))?;
+    let old = old.meta.name.as_deref().unwrap_or_default();
+    find_existing(world, namespace, name, uid).is_none().then(|| {
+        format!(
+            "EFI variables and TPM of the VM are on PVC {new} since a live migration, and it is gone, or has neither the label {STATE_FOR} \
+             nor the VM as its owner: to go back to those of PVC {namespace}/{old}, remove its annotation {MOVED_TO}"
+        )
+    })
 }
 
 /// The owner of the PVC: the VM, or a VMI without one.

@@ -4,6 +4,7 @@ use super::VmiReconcile;
 use super::outcome::{Change, Outcome};
 use api::vmi::{ClaimInfo, VolumeStatus};
 use cluster_model::objects::{PersistentVolumeClaim, World, claim_of};
+use cluster_model::state::STATE_FOR;
 
 /// The state of the PVCs of a VMI. Other entries of its volumes stay.
 pub(super) fn volumes(input: &VmiReconcile<'_>) -> Outcome {
@@ -19,6 +20,9 @@ pub(super) fn volumes(input: &VmiReconcile<'_>) -> Outcome {
     if let Some(claim) = super::state::find(world, vmi)
         && let Some(name) = &claim.meta.name
     {
+        let is_volume =
+            |known: &VolumeStatus| vmi.spec.volumes.iter().any(|volume| volume.name == known.name);
+        list.retain(|known| is_volume(known) || known.name == *name || !known.name.starts_with(STATE_FOR));
         set_claim(&mut list, world, name, name, claim);
     }
     Outcome::default().change(Change::Volumes(list))

@@ -5,14 +5,16 @@
 //! | PVC that several nodes can write to, shared hostDisk | stays at its place |
 //! | overlay of a containerDisk or an ephemeral PVC, emptyDisk, seed | copied |
 //! | PVC that one node can write to, as a disk of its own | copied into a new PVC, which virt-controller creates, unless it says in an annotation why not |
-//! | other PVC, other hostDisk, PVC of EFI variables and the TPM | none: `DisksNotLiveMigratable` |
+//! | EFI variables and a TPM that are kept | moved with the guest's memory into a new PVC, unless the guest is paused |
+//! | other PVC, other hostDisk | none: `DisksNotLiveMigratable` |
 //! | device of the node, dedicated CPU, virtiofs, bridge on the pod network | none, each with its reason |
 //!
 //! Reasons and messages are upstream's where upstream has them.
 
+use api::launcher::PAUSED_BY_MIGRATION;
 use api::machine::network::Network;
 use api::machine::{Binding, Disk, Machine, Target, Volume, is_of_one_node};
-use api::vmi::{ClaimInfo, MigrationMethod, VirtualMachineInstance};
+use api::vmi::{ClaimInfo, Condition, ConditionType, MigrationMethod, VirtualMachineInstance};
 use cluster_model::claim_moves::NOT_COPIED;
 
 /// Annotation of a VMI whose guest may migrate although it has the pod's address, which changes.
@@ -120,18 +122,27 @@ fn filesystem(machine: &Machine) -> Option<String> {
 }
 
 fn disk(vmi: &VirtualMachineInstance, machine: &Machine) -> Option<String> {
-    let of_state = || {
-        let message = "cannot migrate VMI whose EFI variables or TPM are kept in a PVC of their own";
-        machine.keeps_state().then(|| message.to_owned())
-    };
     let has_copied = || {
-        machine.disks.iter().any(|disk| claim_info(vmi, disk).is_some_and(|info| is_copied_claim(disk, info)))
+        let mut disks = machine.disks.iter();
+        machine.keeps_state()
+            || disks.any(|disk| claim_info(vmi, disk).is_some_and(|info| is_copied_claim(disk, info)))
     };
     let not_copied = || {
         let why = vmi.metadata.annotations.get(NOT_COPIED).filter(|_| has_copied())?;
         Some(format!("cannot migrate VMI: {why}"))
     };
-    machine.disks.iter().find_map(|disk| volume(vmi, disk)).or_else(not_copied).or_else(of_state)
+    // QEMU writes EFI variables to their new file when the guest goes on.
+    let paused = || {
+        let is_paused = |said: &&Condition| said.r#type == ConditionType::Paused && said.status == "True";
+        let said =
+            vmi.status.as_ref()?.conditions.iter().find(is_paused).filter(|_| machine.keeps_state())?;
+        let is_passing = said.reason.as_deref() == Some(PAUSED_BY_MIGRATION);
+        (!is_passing).then(|| {
+            "cannot migrate VMI while it is paused: its EFI variables and TPM move with a guest that runs"
+                .to_owned()
+        })
+    };
+    machine.disks.iter().find_map(|disk| volume(vmi, disk)).or_else(not_copied).or_else(paused)
 }
 
 fn volume(vmi: &VirtualMachineInstance, disk: &Disk) -> Option<String> {
@@ -245,7 +256,19 @@ mod tests {
         };
         assert_eq!((reason(host(false)), reason(host(true))), (disks, None));
         let state = |o: &mut Value| o["spec"]["domain"]["devices"]["tpm"] = json!({"persistent": true});
-        assert_eq!(reason(state), disks);
+        assert_eq!(reason(state), None, "it moves with the guest's memory");
+        let paused = |reason: &'static str| {
+            move |o: &mut Value| {
+                state(o);
+                o["status"] = json!({"conditions": [{"type": "Paused", "status": "True", "reason": reason}]});
+            }
+        };
+        assert_eq!((reason(paused("PausedByUser")), reason(paused(PAUSED_BY_MIGRATION))), (disks, None));
+        let refused = |o: &mut Value| {
+            state(o);
+            o["metadata"]["annotations"] = json!({NOT_COPIED: "a volume has the name of its PVC"});
+        };
+        assert_eq!(reason(refused), disks);
         let bridge = |o: &mut Value| {
             o["spec"]["domain"]["devices"]["interfaces"][0] = json!({"name": "default", "bridge": {}});
         };

@@ -19,6 +19,7 @@ impl Parts<'_> {
         if !self.machine.keeps_state() {
             return Ok(None);
         }
+        self.refuse_shared_state()?;
         let mount = self.layout().state.as_deref().ok_or_else(|| self.not_there("vm-state"))?;
         let folder = self.open_mount(mount)?.alone()?;
         self.refuse_host_disk(&folder, "for EFI variables and the TPM")?;
@@ -32,5 +33,20 @@ impl Parts<'_> {
         let variables = format!("{VARIABLES}/{}_VARS.fd", self.machine.domain_name());
         let mount = Path::new(mount);
         Ok(Some(StatePlace { variables: mount.join(variables), tpm: mount.join(tpm) }))
+    }
+
+    /// A guest that migrates here brings its state along into a PVC of its own: the one at its source is in use. An older virt-controller
+    /// creates none.
+    fn refuse_shared_state(&self) -> Result<()> {
+        let status = self.vmi.status.as_ref();
+        let mut migrated = status.into_iter().flat_map(|status| &status.migrated_volumes);
+        let is_disk = |name: &str| self.machine.disks.iter().any(|disk| disk.name == name);
+        if !self.receives || migrated.any(|one| !is_disk(&one.volume_name)) {
+            return Ok(());
+        }
+        Err(Error::refused(
+            "virt-controller has made no PVC that EFI variables and TPM of the VM can move into: migrate the VM when the upgrade of \
+             virt-controller has ended",
+        ))
     }
 }

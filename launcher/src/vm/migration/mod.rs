@@ -162,7 +162,14 @@ pub(super) fn carry_out(
         let unknown = || Error::new(ErrorKind::Invalid, doing(), format!("the VM has no disk '{disk}'"));
         targets.get(disk).cloned().ok_or_else(unknown)
     };
+    let before = hypervisor.state(name);
+    let ran = is(&before, Condition::Running);
     let go = || -> Result<()> {
+        // QEMU writes EFI variables to their new file when the guest goes on.
+        if known.machine.keeps_state() && !ran {
+            let what = "the guest is paused, and EFI variables and TPM move with a guest that runs: let it go on first";
+            return Err(Error::new(ErrorKind::Invalid, doing(), what));
+        }
         let disks = order.copied_disks.iter().map(disk).collect::<Result<Vec<String>>>()?;
         keep::migration(root, &order.id).map_err(|e| Error::new(ErrorKind::Failed, doing(), e.chain()))?;
         let monitor = Monitor::new(order.limits.clone(), known.machine.memory.guest);
@@ -174,8 +181,6 @@ pub(super) fn carry_out(
             .map_err(|e| Error::new(ErrorKind::Failed, doing(), e.to_string()))?;
         hypervisor.migrate(name, order, &disks)
     };
-    let before = hypervisor.state(name);
-    let ran = is(&before, Condition::Running);
     let target = ReleaseSender::connect(&order.sockets.release);
     let result = match &target {
         Ok(_) => go(),

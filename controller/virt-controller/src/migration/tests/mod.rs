@@ -10,6 +10,7 @@ mod policies;
 mod queue;
 mod refusals;
 mod scheduling;
+mod state;
 mod update_guards;
 mod volume_updates;
 

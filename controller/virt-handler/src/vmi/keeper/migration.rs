@@ -171,7 +171,9 @@ pub(super) fn next_of_source(
     let (address, peer) = (state.target_node_address.clone()?, state.target_certificate.clone()?);
     let machine = machine()?;
     let settings = state.migration_configuration.clone().unwrap_or_default();
-    let migrated = status.migrated_volumes.iter().map(|volume| &volume.volume_name);
+    // EFI variables and TPM are no disk.
+    let is_disk = |name: &&String| machine.disks.iter().any(|disk| disk.name == **name);
+    let migrated = status.migrated_volumes.iter().map(|volume| &volume.volume_name).filter(is_disk);
     Some(Next::Order(Box::new(Order {
         uid: uid.to_owned(),
         address,
