@@ -150,6 +150,11 @@ pub struct EventRecord {
 }
 
 impl Step {
+    /// True for a step that changes nothing, and fails where an object is not as it was at the decision.
+    pub fn is_requirement(&self) -> bool {
+        matches!(self, Step::Patch { change, part: None, .. } if *change == json!({}))
+    }
+
     /// The operation that a failure of the step is recorded as, on the object of the decision.
     pub fn attempt(&self) -> Option<Attempt> {
         let made = match self {

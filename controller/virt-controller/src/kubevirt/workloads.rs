@@ -21,6 +21,7 @@ use crate::vmi::is_outdated;
 use api::duration::Duration;
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use cluster_model::conditions::stamp;
+use cluster_model::metadata::OFFLINE_MIGRATION;
 use cluster_model::objects::{IndexKey, Kind, Pod, World, names};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
@@ -47,7 +48,9 @@ pub(super) fn outdated_vmis(world: &World) -> Vec<OutdatedVmi<'_>> {
     let found = vmis.filter_map(|vmi| Some((vmi, world.active_pod(vmi)?)));
     let runs = |vmi: &VirtualMachineInstance| {
         let phase = vmi.status.as_ref().and_then(|status| status.phase.as_ref());
-        phase.is_some_and(|phase| !phase.is_final())
+        // A VMI that carries disks ends by itself soon.
+        let is_carrier = vmi.metadata.annotations.contains_key(OFFLINE_MIGRATION);
+        phase.is_some_and(|phase| !phase.is_final()) && !is_carrier
     };
     found.filter(|(vmi, pod)| runs(vmi) && is_outdated(pod, &world.facts.launcher_image)).collect()
 }

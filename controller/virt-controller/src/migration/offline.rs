@@ -18,6 +18,9 @@ use jiff::{SignedDuration, Timestamp};
 /// Time for virt-handler to report the disks of a carrier.
 const SETTLES: SignedDuration = SignedDuration::from_secs(30);
 
+/// Time for a carrier to start.
+const STARTS: SignedDuration = SignedDuration::from_secs(300);
+
 /// The step of an offline migration whose VM has no VMI; `None` where the migration is of another kind, or has begun.
 pub(super) fn without_vmi(input: &MigrationReconcile<'_>) -> Option<Outcome> {
     let is_waiting = matches!(input.phase.as_str(), "" | "Pending");
@@ -34,6 +37,11 @@ pub(super) fn without_vmi(input: &MigrationReconcile<'_>) -> Option<Outcome> {
     let Some(vm) = vm else {
         return fail(&format!("Migration failed because VM {namespace}/{name} does not exist"));
     };
+    if let Some(why) = vm::carrier_refusal(input.world, &vm::expanded_now(input.world, vm)) {
+        return fail(&format!(
+            "Migration failed because the disks of VM {namespace}/{name} do not move without its guest: {why}"
+        ));
+    }
     let outcome = Outcome::default().change(super::outcome::Change::Hold).phase(Phase::Pending);
     Some(outcome.wait(input, &vm::carrier_wait(input.world, vm, input.now)))
 }
@@ -46,10 +54,12 @@ pub(super) fn mismatch(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInsta
     let wait = |message: &str| Some(Outcome::default().phase(Phase::Pending).wait(input, message));
     let name = &input.migration.spec.vmi_name;
     match (is_offline(input), carried) {
-        (true, Some(_)) if is_own => match settles(input, vmi) {
-            Some(until) => wait("virt-handler has not reported yet which disks can be moved")
+        (true, Some(_)) if is_own => match (start(input, vmi), settles(input, vmi)) {
+            (Some(CarrierStart::Goes(message, until)), _) => wait(&message).map(|wait| wait.retry_at(until)),
+            (Some(CarrierStart::Late(message)), _) => fail(&message),
+            (None, Some(until)) => wait("virt-handler has not reported yet which disks can be moved")
                 .map(|wait| wait.retry_at(until)),
-            None => nothing_to_move(input, vmi).and_then(fail),
+            (None, None) => nothing_to_move(input, vmi).and_then(fail),
         },
         (false, None) => None,
         (_, Some(_)) => wait("an offline migration of the VM has not ended"),
@@ -58,6 +68,37 @@ pub(super) fn mismatch(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInsta
             "Migration failed because VM {name} runs: remove spec.offline to migrate it with its guest, or stop it"
         )),
     }
+}
+
+/// State of a carrier that does not run yet.
+enum CarrierStart {
+    /// Message, and the time at which it is late.
+    Goes(String, Timestamp),
+    /// The message of the failure.
+    Late(String),
+}
+
+/// The state of a carrier that does not run yet: a VM is not kept from its own start for ever.
+fn start(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Option<CarrierStart> {
+    let phase = vmi::phase(vmi);
+    if phase == VmiPhase::Running || phase.is_final() {
+        return None;
+    }
+    let created = vmi.metadata.creation_timestamp.as_deref().and_then(|time| time.parse::<Timestamp>().ok());
+    let until = created.unwrap_or(input.now).checked_add(STARTS).ok()?;
+    let about = [ConditionType::Synchronized, ConditionType::DataVolumesReady, ConditionType::PodScheduled];
+    let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let said = about.iter().filter_map(|about| conditions::find(said, about));
+    let why = said.filter(|said| said.status == "False").find_map(|said| said.message.as_deref());
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    Some(if until > input.now {
+        CarrierStart::Goes(format!("the VMI without a guest that moves the disks starts{why}"), until)
+    } else {
+        let limit = STARTS.as_secs();
+        CarrierStart::Late(format!(
+            "Migration failed because the VMI without a guest that moves the disks did not start within {limit} s{why}"
+        ))
+    })
 }
 
 /// The time until which a carrier that runs is not refused for its disks: virt-handler reports their sizes a moment later.

@@ -63,7 +63,7 @@ fn create(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInstance) -> Outco
         }
     };
     let mut whole = whole;
-    vm::prepare_target(&mut whole);
+    vm::prepare_target(input.world, &mut whole);
     let (name, create) = match launcher_pod::target_pod(input.world, &whole, target) {
         Ok(created) => created,
         Err(Refusal { reason: NO_SETTINGS, message }) => {

@@ -54,7 +54,7 @@ pub(crate) use limits::AutomaticLimits;
 pub(crate) use log::NAME as LOG;
 pub(crate) use migration_target::MigrationTarget;
 pub(crate) use networks::on_networks;
-pub(crate) use placement::placement;
+pub(crate) use placement::{placement, selectors};
 pub(crate) use resources::overhead;
 
 use api::machine::resource_claim::Source;

@@ -58,7 +58,12 @@ pub(super) fn field_or_insert<'v>(value: &'v mut Value, field: &str) -> Option<&
     Some(value.as_object_mut()?.entry(field).or_insert(Value::Null))
 }
 
-fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -> BTreeMap<String, String> {
+/// Labels of a node that a VMI asks for.
+pub(crate) fn selectors(
+    vmi: &VirtualMachineInstance,
+    machine: &Machine,
+    config: &Config,
+) -> BTreeMap<String, String> {
     let mut found = config.node_selectors.clone();
     found.extend(vmi.spec.node_selector.clone());
     // The requirements of a VMI come last, so that no setting moves it to a node without virt-handler.

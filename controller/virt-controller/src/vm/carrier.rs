@@ -8,18 +8,22 @@
 //! **Design.** A disk that moves needs what a live migration has: new PVCs, one place that writes, an end that is known behind any
 //! failure. The carrier has the name of the VM's VMI: meanwhile the VM does not start.
 //! **Guarantees.** No code of the guest runs. The vCPUs are stopped from the beginning, and where somebody lets them go on, the firmware
-//! may boot from an empty disk alone. What the migration of a running VM would refuse of disks is refused here as well: volumes that hold a node
-//! stay in the carrier.
+//! may boot from an empty disk alone. What the migration of a running VM would refuse of disks is refused here as well: PVCs stay in the
+//! carrier, and where anything else holds the VM to a node there is none ([`refusal`]).
+//! **Placement.** The carrier runs where the PVCs are. Its target pod goes where the VM itself may run, with its instance type and its
+//! preference ([`prepare_target`]).
 //! **Bounds.** A carrier has [`MEMORY`] of memory, and no device that a node has few of.
 
 use super::disks::Disks;
+use super::sizes;
 use super::strategy::{self, Act};
+use crate::pod;
+use api::machine::{hook, is_of_one_node};
 use api::migration::VirtualMachineInstanceMigration;
 use api::quantity::Quantity;
 use api::vm::VirtualMachine;
 use api::vmi::{
-    Bus, Disk, DiskTarget, EmptyDisk, EvictionStrategy, Firmware, StartStrategy, VirtualMachineInstance,
-    Volume,
+    Bus, Disk, DiskTarget, EmptyDisk, EvictionStrategy, StartStrategy, VirtualMachineInstance, Volume,
 };
 use api::wire::Wire;
 use cluster_model::metadata::OFFLINE_MIGRATION;
@@ -100,10 +104,19 @@ pub(crate) fn wait_reason(world: &World, vm: &VirtualMachine, now: Timestamp) ->
     }
 }
 
-/// Creates the carrier of the first offline migration of a VM.
-pub(super) fn create(world: &World, vm: &VirtualMachine, disks: &Disks, plan: &mut Plan) {
+/// Creates the carrier of the first offline migration of a VM. `expanded`: the VM with the values of its instance type and its preference.
+pub(super) fn create(
+    world: &World,
+    vm: &VirtualMachine,
+    expanded: &VirtualMachine,
+    disks: &Disks,
+    plan: &mut Plan,
+) {
     let Some(migration) = wanted(world, vm).filter(|_| disks.blocks().is_none()) else { return };
-    let Some(vmi) = object(world, vm, migration) else { return };
+    if refusal(world, expanded).is_some() {
+        return;
+    }
+    let Some(vmi) = object(world, expanded, migration) else { return };
     let key = |kind, name: &Option<String>| {
         Key::new(kind, vm.metadata.namespace.clone().unwrap_or_default(), name.clone().unwrap_or_default())
     };
@@ -133,13 +146,15 @@ fn object(
     let uid = migration.metadata.uid.clone()?;
     vmi.metadata.annotations.insert(OFFLINE_MIGRATION.to_owned(), uid);
     let (spec, of_vm) = (&mut vmi.spec, whole.spec);
-    // The new PVCs come to a node that the VM itself may run on.
     spec.architecture = of_vm.architecture;
-    spec.node_selector = of_vm.node_selector;
-    spec.affinity = of_vm.affinity;
     spec.tolerations = of_vm.tolerations;
     spec.tolerations.push(of_cordoned_nodes());
     spec.scheduler_name = of_vm.scheduler_name;
+    if let Some(cpu) = of_vm.domain.cpu {
+        // Between nodes with different processors a model that both have is what migrates.
+        let own = spec.domain.cpu.get_or_insert_default();
+        (own.model, own.features) = (cpu.model, cpu.features);
+    }
     spec.priority_class_name = of_vm.priority_class_name;
     spec.start_strategy = Some(StartStrategy::Paused);
     spec.eviction_strategy = Some(EvictionStrategy::None);
@@ -150,10 +165,7 @@ fn object(
     devices.autoattach_graphics_device = Some(false);
     devices.autoattach_serial_console = Some(false);
     devices.autoattach_mem_balloon = Some(false);
-    // Where these have a state on a PVC of the VM, the migration is refused for it.
-    devices.tpm = of_vm.domain.devices.tpm.filter(|tpm| tpm.persistent == Some(true));
-    spec.domain.firmware = of_vm.domain.firmware.filter(has_state);
-    spec.volumes = of_vm.volumes.into_iter().filter(holds_a_node).collect();
+    spec.volumes = of_vm.volumes.into_iter().filter(|volume| claim_of(volume).is_some()).collect();
     let is_kept = |name: &str| spec.volumes.iter().any(|volume| volume.name == name);
     devices.filesystems =
         of_vm.domain.devices.filesystems.into_iter().filter(|share| is_kept(&share.name)).collect();
@@ -178,26 +190,48 @@ fn of_cordoned_nodes() -> Value {
     json!({"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"})
 }
 
-/// Removes what holds for the node of a carrier alone from the VMI of its target pod.
-pub(crate) fn prepare_target(vmi: &mut VirtualMachineInstance) {
-    if migration_of(vmi).is_some() {
-        // The last one is the carrier's; one of the VM itself stays.
-        let own = of_cordoned_nodes();
-        if let Some(position) = vmi.spec.tolerations.iter().rposition(|toleration| *toleration == own) {
-            vmi.spec.tolerations.remove(position);
-        }
+/// Gives the VMI of a carrier's target pod what its VM asks of a node, in place of what holds for the carrier's own node alone.
+pub(crate) fn prepare_target(world: &World, vmi: &mut VirtualMachineInstance) {
+    if migration_of(vmi).is_none() {
+        return;
     }
+    let meta = &vmi.metadata;
+    let [namespace, name] = [&meta.namespace, &meta.name].map(|text| text.as_deref().unwrap_or_default());
+    let vm = world.vms.get(namespace, name);
+    let whole = vm.and_then(|vm| api::defaults::vmi_of(&sizes::expanded_now(world, vm)));
+    // The last one is the carrier's; one of the VM itself stays.
+    let own = of_cordoned_nodes();
+    let last = vmi.spec.tolerations.iter().rposition(|toleration| *toleration == own);
+    last.into_iter().for_each(|position| drop(vmi.spec.tolerations.remove(position)));
+    let Some(whole) = whole else { return };
+    let config = world.config();
+    vmi.spec.node_selector = match crate::vmi::checked(world, &whole, config) {
+        Some((whole, machine)) => pod::selectors(&whole, &machine, config),
+        None => whole.spec.node_selector,
+    };
+    vmi.spec.affinity = whole.spec.affinity;
+    vmi.spec.topology_spread_constraints = whole.spec.topology_spread_constraints;
 }
 
-/// True for EFI variables that stay on a PVC of the VM.
-fn has_state(firmware: &Firmware) -> bool {
-    let efi = firmware.bootloader.as_ref().and_then(|bootloader| bootloader.efi.as_ref());
-    efi.is_some_and(|efi| efi.persistent == Some(true))
-}
-
-/// True for a volume whose content may be on one node alone.
-fn holds_a_node(volume: &Volume) -> bool {
-    claim_of(volume).is_some() || volume.host_disk.is_some()
+/// The reason why the disks of a VM do not move without its guest: something beside its PVCs holds it to a node.
+pub(crate) fn refusal(world: &World, expanded: &VirtualMachine) -> Option<String> {
+    let vmi = api::defaults::vmi_of(expanded)?;
+    let namespace = expanded.metadata.namespace.as_deref().unwrap_or_default();
+    let of_one_node = |name: &String| {
+        world.pvcs.get(namespace, name).is_some_and(|claim| is_of_one_node(&claim.spec.access_modes))
+    };
+    if let Some(name) = hook::claims(&vmi.metadata).into_iter().find(of_one_node) {
+        return Some(format!("a hook sidecar has PVC {name}, which one node can use at a time"));
+    }
+    if crate::vmi::keeps_state(&vmi) {
+        return Some(
+            "EFI variables and a TPM that are kept move with a guest that runs: start the VM to migrate it"
+                .to_owned(),
+        );
+    }
+    let is_local = |volume: &&Volume| volume.host_disk.as_ref().is_some_and(|disk| disk.shared != Some(true));
+    let local = vmi.spec.volumes.iter().find(is_local)?;
+    Some(format!("the volume {} is a hostDisk that is not shared", local.name))
 }
 
 /// A disk that no firmware boots from.

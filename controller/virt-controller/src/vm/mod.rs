@@ -42,8 +42,11 @@ mod trouble;
 #[cfg(test)]
 mod trouble_tests;
 
-pub(crate) use carrier::{migration_of as carried_by, prepare_target, wait_reason as carrier_wait};
+pub(crate) use carrier::{
+    migration_of as carried_by, prepare_target, refusal as carrier_refusal, wait_reason as carrier_wait,
+};
 pub(crate) use observed::observed;
+pub(crate) use sizes::expanded_now;
 
 use crate::template;
 use crate::vmi::volume_update;
@@ -52,7 +55,7 @@ use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
 use cluster_model::metadata::{FENCING, OFFLINE_MIGRATION, RESERVED};
 use cluster_model::objects::{Attempt, Failure, Key, Kind, OF_VM, World, key, owner};
-use cluster_model::plan::Plan;
+use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
 use serde_json::json;
 use strategy::Act;
@@ -111,6 +114,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let is_sized = sizes.as_ref().is_ok_and(|sizes| !sizes.is_inferred);
         match act {
             Act::Start { .. } if taken.is_some() || !is_sized => {}
+            Act::Carry if !is_sized => {}
             Act::Start { .. } if disks.blocks().is_some() => {}
             Act::Start { paused } => match retry(failed, now) {
                 Some(later) => plan.look_again(later),
@@ -121,7 +125,10 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             },
             Act::Carry => match retry(failed, now) {
                 Some(later) => plan.look_again(later),
-                None => carrier::create(world, vm, &disks, &mut plan),
+                None => {
+                    let expanded = sizes.as_ref().ok().and_then(|sizes| sizes.expanded.as_ref());
+                    carrier::create(world, vm, expanded.unwrap_or(vm), &disks, &mut plan);
+                }
             },
             Act::Wait { until } => plan.look_again(until),
             Act::Stop => stop(vm, vmi, (failed, now), &mut plan),
@@ -142,9 +149,9 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let made = std::mem::take(&mut plan.steps);
     plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
     // A status that records an object (a counted failure) must be written before the object is deleted. A
-    // creation may come first, since the created object is visible.
+    // creation may come first, since the created object is visible, and so does what it depends on.
     let (first, last): (Vec<_>, Vec<_>) = made.into_iter().partition(|step| {
-        matches!(step, cluster_model::plan::Step::Create { .. } | cluster_model::plan::Step::RecordEvent(_))
+        matches!(step, Step::Create { .. } | Step::RecordEvent(_)) || step.is_requirement()
     });
     let patches = std::mem::replace(&mut plan.steps, first);
     plan.steps.extend(patches);
@@ -293,7 +300,7 @@ fn release_vmi(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Pla
         && revision::is_of(vm, &revision)
     {
         let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
-        plan.steps.push(cluster_model::plan::Step::Delete {
+        plan.steps.push(Step::Delete {
             key: Key::new(Kind::ControllerRevision, namespace, revision),
             uid: String::new(),
             version: String::new(),

@@ -259,7 +259,7 @@ fn unusable(name: &str, why: &str) -> String {
     format!("{name} cannot be used: {why}")
 }
 
-/// The template with the values of both, for metrics; `None` if the VM names neither, or they cannot be used.
+/// The template with the values of both; `None` if the VM names neither, or they cannot be used.
 pub(crate) fn measured(world: &World, vm: &VirtualMachine) -> Option<Template> {
     let mut given = SizeSpecs::default();
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
@@ -269,6 +269,15 @@ pub(crate) fn measured(world: &World, vm: &VirtualMachine) -> Option<Template> {
         return None;
     }
     expand(vm.spec.template.as_ref()?, given.instancetype.as_ref(), given.preference.as_ref(), AT, None).ok()
+}
+
+/// The VM with the values of both as they are now; the VM as it is if it names neither, or they cannot be used.
+pub(crate) fn expanded_now(world: &World, vm: &VirtualMachine) -> VirtualMachine {
+    let mut whole = vm.clone();
+    if let Some(template) = measured(world, vm) {
+        whole.spec.template = Some(template);
+    }
+    whole
 }
 
 /// The VM with the values of both, or why they do not fit.

@@ -7,6 +7,7 @@ use super::{
 use crate::refusal::{Refusal, Result};
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
+use cluster_model::metadata::OFFLINE_MIGRATION;
 use serde::Deserialize;
 
 /// Body of a start request.
@@ -26,6 +27,8 @@ pub(crate) fn start(
     let runs_already = |vmi: &VirtualMachineInstance| {
         !is_final(vmi) && !matches!(phase(vmi), Phase::Unknown | Phase::Other(_))
     };
+    // A VMI that carries the disks of an offline migration is no run: the VM starts behind it.
+    let vmi = vmi.filter(|vmi| !vmi.metadata.annotations.contains_key(OFFLINE_MIGRATION));
     if vmi.is_some_and(runs_already) {
         return Err(Refusal::conflict(subject(vm), "VM is already running"));
     }

@@ -211,3 +211,13 @@ fn a_vm_is_not_restarted_without_the_disk_that_its_guest_runs_on() {
         assert!(answer.starts_with(expected), "{strategy} {claim} {phase}: {answer}");
     }
 }
+
+/// The VMI that carries the disks of an offline migration is no run.
+#[test]
+fn a_vm_whose_disks_move_offline_starts_behind_that() {
+    let mut carrier = vmi("Running");
+    let offline = cluster_model::metadata::OFFLINE_MIGRATION;
+    carrier.metadata.annotations.insert(offline.to_owned(), "u".to_owned());
+    let started = |strategy: &str| line(start(&vm(strategy), Some(&carrier), &StartOptions::default()));
+    assert_eq!((started("Halted").as_str(), started("Manual").as_str()), ("{runStrategy:Always}", "Start "));
+}

@@ -4,13 +4,18 @@ use super::copied_claims::{disk, end, note, sized, used};
 use super::*;
 use cluster_model::claim_moves::MOVED_TO;
 use cluster_model::objects::names;
+use cluster_model::plan::Step;
 use jiff::SignedDuration;
 
 const OFFLINE: &str = cluster_model::metadata::OFFLINE_MIGRATION;
 
 /// A VM with this run strategy on the PVC `data`, and an offline migration of it.
 fn stopped(strategy: &str, change: impl FnOnce(&mut Value)) -> (Sim, Key, Key, Key) {
-    let mut sim = Sim::new();
+    stopped_in(Sim::new(), strategy, change)
+}
+
+/// The same in a cluster with other objects.
+fn stopped_in(mut sim: Sim, strategy: &str, change: impl FnOnce(&mut Value)) -> (Sim, Key, Key, Key) {
     disk(&mut sim, "data", &json!([]));
     let mut object = crate::sim::vm("web", strategy);
     let spec = &mut object["spec"]["template"]["spec"];
@@ -221,4 +226,120 @@ fn a_template_cannot_pose_as_a_carrier() {
     sim.settle();
     let vmi = Key::new(Kind::VirtualMachineInstance, "n", "web");
     assert_eq!(sim.get(&vmi)["metadata"]["annotations"][OFFLINE], Value::Null);
+}
+
+/// What holds a VM to its node beside its PVCs is told before anything is created, whether its spec says it or its preference.
+#[test]
+fn a_vm_that_something_else_holds_to_its_node_is_refused_at_once() {
+    type Case = (fn(&mut Value), &'static str);
+    let cases: [Case; 4] = [
+        (
+            |object| {
+                cluster_model::plan::merge(
+                    &mut object["spec"],
+                    &json!({"preference": {"name": "sealed", "kind": "VirtualMachinePreference"}}),
+                )
+            },
+            "EFI variables and a TPM that are kept",
+        ),
+        (
+            |object| {
+                object["spec"]["template"]["spec"]["domain"]["devices"]["tpm"] = json!({"persistent": true})
+            },
+            "EFI variables and a TPM that are kept",
+        ),
+        (
+            |object| {
+                let spec = &mut object["spec"]["template"]["spec"];
+                spec["volumes"][1] = json!({"name": "seed", "hostDisk": {"path": "/d/disk.img", "type": "DiskOrCreate", "capacity": "1Mi"}});
+                spec["domain"]["devices"]["disks"][1] = json!({"name": "seed", "disk": {"bus": "sata"}});
+            },
+            "the volume seed is a hostDisk that is not shared",
+        ),
+        (
+            |object| {
+                let listed = json!([{"image": "r/hook:1", "pvc": {"name": "data", "volumePath": "/v", "sharedComputePath": "/v"}}]);
+                object["spec"]["template"]["metadata"]["annotations"] =
+                    json!({"hooks.kubevirt.io/hookSidecars": listed.to_string()});
+            },
+            "a hook sidecar has PVC data",
+        ),
+    ];
+    for (change, expected) in cases {
+        let mut sim = Sim::new();
+        let sealed = json!({"devices": {"preferredTPM": {"persistent": true}}});
+        sim.put(
+            Kind::VirtualMachinePreference,
+            json!({"metadata": {"namespace": "n", "name": "sealed"}, "spec": sealed}),
+        );
+        let (sim, _, vmi, key) = stopped_in(sim, "Halted", change);
+        assert_eq!(sim.phase(&key), "Failed", "{expected}");
+        assert!(told(&sim, "FailedMigration")[0].contains(expected), "{:?}", sim.told);
+        assert!(!sim.objects.contains_key(&vmi), "{expected}: a carrier was made");
+    }
+}
+
+/// The carrier runs at the PVCs; the new ones come where the VM can run.
+#[test]
+fn the_target_is_a_node_that_the_vm_itself_may_run_on() {
+    let (mut sim, _, vmi, key) = stopped("Halted", |object| {
+        let spec = &mut object["spec"]["template"]["spec"];
+        spec["nodeSelector"] = json!({"zone": "b"});
+        spec["domain"]["cpu"] = json!({"model": "Skylake", "dedicatedCpuPlacement": true});
+    });
+    assert!(sim.get(&vmi)["spec"]["nodeSelector"].is_null());
+    copied(&mut sim, &vmi, &key);
+    let selector = |pod: &Key| sim.get(pod)["spec"]["nodeSelector"].clone();
+    let target = target(&sim, &key).unwrap();
+    let source = sim.keys(Kind::Pod).into_iter().find(|pod| *pod != target).unwrap();
+    assert_eq!((&selector(&source)["zone"], &selector(&source)["cpumanager"]), (&Value::Null, &Value::Null));
+    assert_eq!((&selector(&target)["zone"], &selector(&target)["cpumanager"]), (&json!("b"), &json!("true")));
+    for pod in [&source, &target] {
+        assert_eq!(
+            selector(pod)["cpu-model.node.kubevirt.io/Skylake"],
+            "true",
+            "both ends have the model of the VM"
+        );
+    }
+}
+
+/// A VM is not kept from its own start for ever.
+#[test]
+fn a_carrier_that_does_not_start_ends_its_migration() {
+    let (mut sim, vm, vmi, key) = stopped("Halted", |_| {});
+    let message = "no node has the PVC";
+    let pod = sim.pod_of(&vmi).unwrap();
+    let unscheduled =
+        json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
+    sim.pod_says(&pod, unscheduled);
+    sim.settle();
+    assert_eq!(sim.phase(&key), "Pending");
+    assert!(waits_for(&sim, &key).ends_with(message), "{}", waits_for(&sim, &key));
+    sim.advance(301);
+    sim.settle();
+    assert_eq!(sim.phase(&key), "Failed");
+    let said = told(&sim, "FailedMigration");
+    assert!(said[0].contains("did not start within 300 s") && said[0].ends_with(message), "{said:?}");
+    assert!(!sim.objects.contains_key(&vmi));
+    assert_eq!(sim.get(&vm)["status"]["printableStatus"], "Stopped");
+}
+
+/// A virt-controller that stood still creates no carrier for a migration that has ended meanwhile.
+#[test]
+fn the_migration_is_looked_at_again_before_its_carrier_is_created() {
+    let mut sim = Sim::new();
+    disk(&mut sim, "data", &json!([]));
+    let vm = copied_claims::on_disk(crate::sim::vm("web", "Halted"), "data");
+    sim.put(Kind::VirtualMachine, vm);
+    sim.settle();
+    let spec = json!({"vmiName": "web", "offline": true});
+    sim.put(
+        Kind::VirtualMachineInstanceMigration,
+        json!({"metadata": {"namespace": "n", "name": "move"}, "spec": spec}),
+    );
+    let plan = crate::vm::decide(&sim.world, "n", "web", sim.now);
+    let at = |is: fn(&Step) -> bool| plan.steps.iter().position(is);
+    let creates =
+        at(|step| matches!(step, Step::Create { key, .. } if key.kind == Kind::VirtualMachineInstance));
+    assert!(creates.is_some() && at(Step::is_requirement) < creates, "{:?}", plan.steps);
 }
