@@ -31,6 +31,7 @@ class Counted(threading.Thread):
     def __init__(self, logs, look=LOOK):
         super().__init__(daemon=True)
         self.logs, self.look, self.files, self.ends = logs, look, {}, threading.Event()
+        self.failed = None
         self.start()
 
     def __enter__(self):
@@ -43,6 +44,12 @@ class Counted(threading.Thread):
             log.file.close()
 
     def run(self):
+        try:
+            self.follow()
+        except BaseException as why:  # noqa: B902  a thread's sys.exit is told by nobody
+            self.failed = why
+
+    def follow(self):
         looked = 0
         while not self.ends.wait(self.look):
             now = time.time()
@@ -62,6 +69,8 @@ class Counted(threading.Thread):
 
         end, before = time.monotonic() + longest, last()
         while last() < before + 20:
+            if self.failed:
+                raise self.failed
             if time.monotonic() > end:
                 raise SystemExit(f"bench: the guest does not count: {before}, {[log.pending for log in self.files.values()]}")
             time.sleep(0.05)
