@@ -16,6 +16,7 @@ mod components;
 mod console;
 mod crash;
 mod crons;
+mod csi;
 mod debian;
 mod deletion;
 mod documents;

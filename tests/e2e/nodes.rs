@@ -5,8 +5,12 @@ mod disk_pressure;
 mod external;
 mod migration;
 mod migration_kills;
+mod migration_targets;
 mod offline_migration;
+mod state_migration;
 mod volume_update;
+
+pub(crate) use migration::{CLAIM, console_there, counting_on, counts_on, ends_as, migration};
 
 use crate::{volumes, with_spec};
 use std::process::Stdio;

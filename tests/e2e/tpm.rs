@@ -5,14 +5,14 @@ use tests::cluster::Space;
 use tests::serial::Serial;
 
 /// Asks the TPM for the public part of the endorsement key that was made with it (TPM2_ReadPublic of 81010001).
-const KEY: &str = "exec 3<>/dev/tpm0; printf '\\x80\\x01\\x00\\x00\\x00\\x0e\\x00\\x00\\x01\\x73\\x81\\x01\\x00\\x01' >&3; \
+pub(crate) const KEY: &str = "exec 3<>/dev/tpm0; printf '\\x80\\x01\\x00\\x00\\x00\\x0e\\x00\\x00\\x01\\x73\\x81\\x01\\x00\\x01' >&3; \
                    sha256sum <&3; exec 3>&-";
 
 /// A variable of EFI, of a vendor of its own; the first four bytes of the file are its attributes, here those of one that is kept.
-const VARIABLE: &str = "/sys/firmware/efi/efivars/Word-2f6b7c1e-90d4-4a53-8e1b-c0a1e5ac1e00";
+pub(crate) const VARIABLE: &str = "/sys/firmware/efi/efivars/Word-2f6b7c1e-90d4-4a53-8e1b-c0a1e5ac1e00";
 const EFIVARS: &str = "mount -t efivarfs efivarfs /sys/firmware/efi/efivars";
 
-fn with_tpm(persistent: bool) -> String {
+pub(crate) fn with_tpm(persistent: bool) -> String {
     let tpm = format!("        devices:\n          tpm: {{persistent: {persistent}}}\n");
     let efi = "        firmware:\n          bootloader: {efi: {secureBoot: false, persistent: true}}\n";
     let efi = if persistent { efi.to_owned() } else { efi.replace("persistent: true", "persistent: false") };
@@ -25,7 +25,7 @@ fn with_tpm(persistent: bool) -> String {
 }
 
 /// What the guest finds: the key of its TPM, and what it has written into the variable.
-fn found(console: &mut Serial) -> (String, String) {
+pub(crate) fn found(console: &mut Serial) -> (String, String) {
     assert_eq!(console.log_in().runs("cat /sys/class/tpm/tpm0/tpm_version_major"), "2\n");
     let key = console.runs(KEY);
     // Not of nothing.

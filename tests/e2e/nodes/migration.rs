@@ -7,7 +7,7 @@ use tests::cluster::{Cluster, Space, until};
 use tests::serial::Serial;
 
 /// The guest counts, on its console and its disk.
-const COUNTS: &str = "i=0; while :; do i=$((i+1)); echo \"$i is kept\" | dd of=/dev/vda bs=512 conv=sync,notrunc,fsync 2>/dev/null; \
+pub(super) const COUNTS: &str = "i=0; while :; do i=$((i+1)); echo \"$i is kept\" | dd of=/dev/vda bs=512 conv=sync,notrunc,fsync 2>/dev/null; \
     echo \"at $i.\"; sleep 0.2; done";
 
 /// A VM with a disk of its own, whose guest counts.
@@ -16,7 +16,7 @@ fn counting(story: &str, lines: &str) -> Option<(Space, Serial)> {
 }
 
 /// The same with a disk on another volume, which these objects provide.
-pub(super) fn counting_on(story: &str, lines: &str, volume: &str, objects: &str) -> Option<(Space, Serial)> {
+pub(crate) fn counting_on(story: &str, lines: &str, volume: &str, objects: &str) -> Option<(Space, Serial)> {
     let cluster = Cluster::there()?;
     if cluster.run(&["get", "node", "node2"]).code != 0 {
         eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
@@ -38,7 +38,7 @@ fn counting_vm(lines: &str, volume: &str) -> String {
 }
 
 /// A PVC that one node can use at a time.
-pub(super) const CLAIM: &str = "
+pub(crate) const CLAIM: &str = "
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: data}
@@ -247,19 +247,19 @@ impl Drop for Policy<'_> {
 
 /// The guest shows further numbers.
 #[track_caller]
-pub(super) fn counts_on(console: &Serial) {
+pub(crate) fn counts_on(console: &Serial) {
     let before = numbers(&console.text()).len();
     until(|| numbers(&console.text()).len() >= before + 10, || format!("no numbers: {}", console.text()));
 }
 
 /// The console of a VM that has migrated, once the source's pod has ended.
 #[track_caller]
-pub(super) fn console_there(space: &Space) -> Serial {
+pub(crate) fn console_there(space: &Space) -> Serial {
     until(|| !space.pod_of("web").contains(' '), || format!("two pods: {}", space.pod_of("web")));
     space.console("web")
 }
 
-pub(super) fn migration(name: &str) -> String {
+pub(crate) fn migration(name: &str) -> String {
     format!(
         "
 apiVersion: kubevirt.io/v1
@@ -272,7 +272,7 @@ spec: {{vmiName: web}}
 
 /// Waits for the end of a migration.
 #[track_caller]
-pub(super) fn ends_as(space: &Space, migration: &str, phase: &str) {
+pub(crate) fn ends_as(space: &Space, migration: &str, phase: &str) {
     let object = format!("vmim/{migration}");
     let told = || space.get(&object, ".status.phase");
     until(
