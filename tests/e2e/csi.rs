@@ -56,7 +56,7 @@ fn golden(space: &Space, class: &str) {
     phase(space, "golden", "Succeeded");
 }
 
-/// A DataVolume of this class with this source.
+/// A DataVolume of this class with this source. It is larger than its source: a driver rounds sizes up, and refuses less than a snapshot has.
 fn copy(name: &str, source: &str, class: &str) -> String {
     format!(
         "
@@ -65,7 +65,7 @@ kind: DataVolume
 metadata: {{name: {name}}}
 spec:
   source: {source}
-  storage: {{storageClassName: {class}, resources: {{requests: {{storage: 32Mi}}}}}}
+  storage: {{storageClassName: {class}, resources: {{requests: {{storage: 48Mi}}}}}}
 "
     )
 }

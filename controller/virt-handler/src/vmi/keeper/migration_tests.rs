@@ -51,9 +51,12 @@ fn machine() -> Option<Machine> {
         "spec": {
             "domain": {
                 "memory": {"guest": "64Mi"}, "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
-                "devices": {"disks": [{"name": "root", "disk": {}}]},
+                "devices": {"disks": [{"name": "root", "disk": {}}, {"name": "data", "disk": {}}]},
             },
-            "volumes": [{"name": "root", "containerDisk": {"image": "r/a:1"}}],
+            "volumes": [
+                {"name": "root", "containerDisk": {"image": "r/a:1"}},
+                {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            ],
         },
     });
     Machine::check_again(&api::wire::read(vmi).unwrap()).ok()
@@ -78,7 +81,9 @@ fn a_source_announces_itself_and_orders_once_the_target_is_ready_for_it() {
     assert_eq!((order.copied_disks, order.whole_disks), (vec!["root".to_owned()], true));
     assert_eq!((order.limits.progress_seconds, order.limits.completion_seconds_per_gib), (150, 150));
     let mut moves = status(ready());
-    moves.migrated_volumes = vec![api::wire::read(json!({"volumeName": "data"})).unwrap()];
+    // The PVC of EFI variables and the TPM is no disk.
+    let names = ["data", "persistent-state-for-a-x7k2p"];
+    moves.migrated_volumes = names.map(|name| api::wire::read(json!({"volumeName": name})).unwrap()).to_vec();
     let Some(Next::Order(order)) = next_of_source(&moves, machine, &runs, Some(&announced), None) else {
         panic!("no order")
     };
