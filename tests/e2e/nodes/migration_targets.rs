@@ -82,7 +82,8 @@ spec:
     ));
     let _policy = Removed(&space, name);
     space.apply(&migration("still"));
-    space.says("vmim/still", ".status.phase", "Running");
+    let copied = || space.get("vmi/web", ".status.migrationState.progress");
+    until(|| !copied().is_empty(), || "nothing is copied".into());
     let guest = format!("guest={}_web,", space.name);
     space.cluster.on_node(target, &["pkill", "-STOP", "-f", &guest]).ok();
     ends_as(&space, "still", "Failed");
