@@ -37,7 +37,7 @@ fn of_claim(namespace: &str) -> String {
 }
 
 /// A VM reads what stands on its disk.
-fn is_read(space: &Space, vm: &str, volume: &str) {
+pub(crate) fn is_read(space: &Space, vm: &str, volume: &str) {
     let volume = format!("{{name: data, dataVolume: {{name: {volume}}}}}");
     space.apply(&with_disks(&tiny(vm, "Always"), &[("{name: data, disk: {bus: virtio}}", &volume)]));
     let mut console = space.console_when_ready(vm);

@@ -1,9 +1,9 @@
 //! Volumes of a CSI driver: disks that the storage clones, by itself or from a snapshot, and VMs that take such volumes along to another
 //! node. In a cluster with CSI=1; the migrations need NODES=2, too.
 
+use crate::clones::is_read;
 use crate::imports::{disk, http, message, phase, reason, serve, words};
 use crate::nodes::{CLAIM, console_there, counting_on, counts_on, ends_as, migration};
-use crate::{tiny, with_disks};
 use tests::cluster::{Cluster, Space, until};
 use tests::http::Behaviour;
 
@@ -87,15 +87,6 @@ spec:
 "
     ));
     space.says(&format!("volumesnapshot/{name}"), ".status.readyToUse", "true");
-}
-
-/// A VM reads what stands on its disk.
-fn is_read(space: &Space, vm: &str, volume: &str) {
-    let volume = format!("{{name: data, dataVolume: {{name: {volume}}}}}");
-    space.apply(&with_disks(&tiny(vm, "Always"), &[("{name: data, disk: {bus: virtio}}", &volume)]));
-    let mut console = space.console_when_ready(vm);
-    crate::volumes::reads(&mut console);
-    console.power_off();
 }
 
 fn clone_type(space: &Space, claim: &str) -> String {

@@ -36,6 +36,16 @@ const PLACE: &str = "      affinity:
 /// A VM with a disk on a PVC, and with these lines of its spec, runs on the second node and has written to it. Gives back
 /// the VMI's uid.
 fn begin(story: &str, lines: &str) -> Option<(Space, String)> {
+    let space = on_two_nodes(story)?;
+    space.apply(&with_spec(&volumes::manifest("Filesystem", "standard"), &format!("{PLACE}{lines}")));
+    volumes::write(&mut space.console_when_ready("web"));
+    assert_eq!(space.get("vmi/web", ".status.nodeName"), AWAY);
+    let uid = space.get("vmi/web", ".metadata.uid");
+    Some((space, uid))
+}
+
+/// A namespace of a cluster with two nodes, both of which take VMIs.
+fn on_two_nodes(story: &str) -> Option<Space> {
     let cluster = Cluster::there()?;
     if cluster.run(&["get", "node", AWAY]).code != 0 {
         eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
@@ -43,11 +53,7 @@ fn begin(story: &str, lines: &str) -> Option<(Space, String)> {
     }
     let space = Space::new(story)?;
     takes_vmis(&space);
-    space.apply(&with_spec(&volumes::manifest("Filesystem", "standard"), &format!("{PLACE}{lines}")));
-    volumes::write(&mut space.console_when_ready("web"));
-    assert_eq!(space.get("vmi/web", ".status.nodeName"), AWAY);
-    let uid = space.get("vmi/web", ".metadata.uid");
-    Some((space, uid))
+    Some(space)
 }
 
 /// The second node is there, and VMIs may come.

@@ -12,6 +12,7 @@ use api::launcher::{NOT_RECEIVED, Release};
 use api::machine::IoThreads;
 use std::fs::File;
 use std::path::Path;
+use storage::publish::sync_folder;
 
 /// Creates the parts of the VM, and waits for it. The first event says that the other launcher may connect to `socket`.
 pub(super) fn receive(
@@ -96,7 +97,7 @@ fn store_variables(known: &CurrentVm) -> std::io::Result<()> {
     let place = known.sync.resolved.state.as_ref().filter(|_| known.machine.keeps_variables());
     let Some(file) = place.map(|place| &place.variables) else { return Ok(()) };
     File::open(file)?.sync_all()?;
-    file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    file.parent().map_or(Ok(()), |folder| Ok(sync_folder(File::open(folder)?)?))
 }
 
 /// Message of a VM that was ended before its source had released it.

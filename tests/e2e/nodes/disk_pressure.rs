@@ -1,9 +1,9 @@
 //! A guest fills the disk of its node. The second node keeps its pods on a file system of 2 GiB, of which its
 //! kubelet wants 10 % free.
 
-use super::{PLACE, takes_vmis};
+use super::{PLACE, on_two_nodes};
 use crate::{tiny, with_disks, with_spec};
-use tests::cluster::{Cluster, Space, until};
+use tests::cluster::{Space, until};
 
 const NODE: &str = "node2";
 /// Its number.
@@ -71,13 +71,7 @@ fn is_not_evicted(space: &Space) {
 
 #[test]
 fn a_guest_that_fills_the_disk_is_paused_and_nobody_is_evicted() {
-    let Some(cluster) = Cluster::there() else { return };
-    if cluster.run(&["get", "node", NODE]).code != 0 {
-        eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
-        return;
-    }
-    let Some(space) = Space::new("disk-pressure") else { return };
-    takes_vmis(&space);
+    let Some(space) = on_two_nodes("disk-pressure") else { return };
     for name in ["full", "neighbour"] {
         space.apply(&vm(name));
     }

@@ -1,9 +1,9 @@
 //! A running VM goes from node to node: its guest counts on, in its memory and on its disk.
 
-use super::{AWAY, PLACE, Whole, running, takes_vmis};
+use super::{AWAY, PLACE, Whole, on_two_nodes, running};
 use crate::{tiny, with_disks, with_spec};
 use std::process::Stdio;
-use tests::cluster::{Cluster, Space, until};
+use tests::cluster::{Space, until};
 use tests::serial::Serial;
 
 /// The guest counts, on its console and its disk.
@@ -17,13 +17,7 @@ fn counting(story: &str, lines: &str) -> Option<(Space, Serial)> {
 
 /// The same with a disk on another volume, which these objects provide.
 pub(crate) fn counting_on(story: &str, lines: &str, volume: &str, objects: &str) -> Option<(Space, Serial)> {
-    let cluster = Cluster::there()?;
-    if cluster.run(&["get", "node", "node2"]).code != 0 {
-        eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
-        return None;
-    }
-    let space = Space::new(story)?;
-    takes_vmis(&space);
+    let space = on_two_nodes(story)?;
     space.apply(&format!("{objects}{}", counting_vm(lines, volume)));
     let mut console = space.console_when_ready("web");
     console.log_in().types(COUNTS).says("at 3.");
@@ -221,18 +215,22 @@ pub(super) struct Policy<'a> {
 }
 
 impl Policy<'_> {
+    /// A policy by which migrations are slow, and are not given up.
     pub(super) fn new<'a>(space: &'a Space, name: &str, namespace: &str, rate: &str) -> Policy<'a> {
+        let slow =
+            format!("bandwidthPerMigration: {rate}, completionTimeoutPerGiB: 3600, allowPostCopy: true");
+        Policy::with(space, name, namespace, &slow)
+    }
+
+    /// `limits`: fields of its spec, with commas.
+    pub(super) fn with<'a>(space: &'a Space, name: &str, namespace: &str, limits: &str) -> Policy<'a> {
         let name = format!("{}-{name}", space.name);
         space.apply(&format!(
             "
 apiVersion: migrations.kubevirt.io/v1alpha1
 kind: MigrationPolicy
 metadata: {{name: {name}}}
-spec:
-  selectors: {{namespaceSelector: {{kubernetes.io/metadata.name: {namespace}}}}}
-  bandwidthPerMigration: {rate}
-  completionTimeoutPerGiB: 3600
-  allowPostCopy: true
+spec: {{selectors: {{namespaceSelector: {{kubernetes.io/metadata.name: {namespace}}}}}, {limits}}}
 "
         ));
         Policy { space, name }

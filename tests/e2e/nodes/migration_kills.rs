@@ -4,8 +4,8 @@
 //! Each part in each phase is a round; their order and the moments come from a seed, which the story prints. `CORACLE_KILLS` is the
 //! number of rounds, `CORACLE_SEED` the seed.
 
-use super::migration::migration;
-use super::{NODES, running, takes_vmis};
+use super::migration::{Policy, migration};
+use super::{NODES, on_two_nodes, running};
 use crate::{tiny, with_disks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,15 +62,9 @@ const LATEST: u64 = 12_000;
 
 #[test]
 fn whatever_is_killed_while_a_vm_migrates_it_runs_at_one_place_with_all_that_it_wrote() {
-    let Some(cluster) = Cluster::there() else { return };
-    if cluster.run(&["get", "node", "node2"]).code != 0 {
-        eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
-        return;
-    }
-    let Some(space) = Space::new("kills") else { return };
-    takes_vmis(&space);
-    space.apply(&format!("{}---{}", policy(&space), vm()));
-    let _policy = Removed(&space);
+    let Some(space) = on_two_nodes("kills") else { return };
+    let _policy = Policy::with(&space, "slow", &space.name, &format!("bandwidthPerMigration: {RATE}"));
+    space.apply(&vm());
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let seed: u64 = number("CORACLE_SEED").unwrap_or(now);
@@ -114,29 +108,6 @@ spec:
 ---{}",
         with_disks(&tiny("web", "Always"), &[disk])
     )
-}
-
-fn policy(space: &Space) -> String {
-    format!(
-        "
-apiVersion: migrations.kubevirt.io/v1alpha1
-kind: MigrationPolicy
-metadata: {{name: {name}}}
-spec:
-  selectors: {{namespaceSelector: {{kubernetes.io/metadata.name: {name}}}}}
-  bandwidthPerMigration: {RATE}
-",
-        name = space.name
-    )
-}
-
-/// The policy goes with the story.
-struct Removed<'a>(&'a Space);
-
-impl Drop for Removed<'_> {
-    fn drop(&mut self) {
-        self.0.cluster.run(&["delete", "migrationpolicy", &self.0.name]);
-    }
 }
 
 struct Scene<'a> {

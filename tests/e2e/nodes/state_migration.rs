@@ -1,20 +1,14 @@
 //! A VM with a TPM and EFI variables that are kept goes to another node: the guest has both there, and so has the next one.
 
 use super::migration::{console_there, ends_as, migration};
-use super::takes_vmis;
+use super::on_two_nodes;
 use crate::tpm::{KEY, VARIABLE, found, with_tpm};
-use tests::cluster::{Cluster, Space};
+use tests::cluster::Space;
 use tests::serial::Serial;
 
 #[test]
 fn a_tpm_and_efi_variables_that_are_kept_go_along() {
-    let Some(cluster) = Cluster::there() else { return };
-    if cluster.run(&["get", "node", "node2"]).code != 0 {
-        eprintln!("skipped: the cluster has one node; NODES=2 tests/cluster/up adds one");
-        return;
-    }
-    let Some(space) = Space::new("state") else { return };
-    takes_vmis(&space);
+    let Some(space) = on_two_nodes("state") else { return };
     space.apply(&with_tpm(true).replace("name: sealed", "name: web"));
     let mut console = space.console_when_ready("web");
     let (key, nothing) = found(&mut console);

@@ -54,12 +54,14 @@ pub(super) fn mismatch(input: &MigrationReconcile<'_>, vmi: &VirtualMachineInsta
     let wait = |message: &str| Some(Outcome::default().phase(Phase::Pending).wait(input, message));
     let name = &input.migration.spec.vmi_name;
     match (is_offline(input), carried) {
-        (true, Some(_)) if is_own => match (start(input, vmi), settles(input, vmi)) {
-            (Some(CarrierStart::Goes(message, until)), _) => wait(&message).map(|wait| wait.retry_at(until)),
-            (Some(CarrierStart::Late(message)), _) => fail(&message),
-            (None, Some(until)) => wait("virt-handler has not reported yet which disks can be moved")
-                .map(|wait| wait.retry_at(until)),
-            (None, None) => nothing_to_move(input, vmi).and_then(fail),
+        (true, Some(_)) if is_own => match start(input, vmi) {
+            Some(CarrierStart::Goes(message, until)) => wait(&message).map(|wait| wait.retry_at(until)),
+            Some(CarrierStart::Late(message)) => fail(&message),
+            None => match settles(input, vmi) {
+                Some(until) => wait("virt-handler has not reported yet which disks can be moved")
+                    .map(|wait| wait.retry_at(until)),
+                None => nothing_to_move(input, vmi).and_then(fail),
+            },
         },
         (false, None) => None,
         (_, Some(_)) => wait("an offline migration of the VM has not ended"),

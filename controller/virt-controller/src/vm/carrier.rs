@@ -8,8 +8,8 @@
 //! **Design.** A disk that moves needs what a live migration has: new PVCs, one place that writes, an end that is known behind any
 //! failure. The carrier has the name of the VM's VMI: meanwhile the VM does not start.
 //! **Guarantees.** No code of the guest runs. The vCPUs are stopped from the beginning, and where somebody lets them go on, the firmware
-//! may boot from an empty disk alone. What the migration of a running VM would refuse of disks is refused here as well: PVCs stay in the
-//! carrier, and where anything else holds the VM to a node there is none ([`refusal`]).
+//! may boot from an empty disk alone. A carrier has all PVCs of the VM, so a PVC that a live migration refuses is refused here as well. A VM
+//! that something else binds to a node, for example a hostDisk, gets no carrier ([`refusal`]).
 //! **Placement.** The carrier runs where the PVCs are. Its target pod goes where the VM itself may run, with its instance type and its
 //! preference ([`prepare_target`]).
 //! **Bounds.** A carrier has [`MEMORY`] of memory, and no device that a node has few of.
@@ -213,7 +213,7 @@ pub(crate) fn prepare_target(world: &World, vmi: &mut VirtualMachineInstance) {
     vmi.spec.topology_spread_constraints = whole.spec.topology_spread_constraints;
 }
 
-/// The reason why the disks of a VM do not move without its guest: something beside its PVCs holds it to a node.
+/// The reason why the disks of a VM do not move without its guest: something other than its PVCs binds it to a node.
 pub(crate) fn refusal(world: &World, expanded: &VirtualMachine) -> Option<String> {
     let vmi = api::defaults::vmi_of(expanded)?;
     let namespace = expanded.metadata.namespace.as_deref().unwrap_or_default();

@@ -56,11 +56,12 @@ fn find_or_create(
 ) -> Result<(String, Option<Step>), String> {
     let (name, owner) = (machine.name.as_str(), looks_after(&vmi.metadata));
     let uid = owner["uid"].as_str().unwrap_or_default();
-    let own = names::state(name, uid);
-    if let Some(message) = lost(world, &machine.namespace, name, uid) {
+    let claims = StateClaims::of(world, &machine.namespace, name, uid);
+    if let Some(message) = claims.lost(&machine.namespace) {
         return Err(message);
     }
-    let Some(claim) = find_existing(world, &machine.namespace, name, uid) else {
+    let Some(claim) = claims.current() else {
+        let own = claims.own;
         if let Some(taken) = world.pvcs.get(&machine.namespace, &own) {
             return Err(of_another(taken));
         }
@@ -114,68 +115,67 @@ pub(super) fn find<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option
     let meta = &vmi.metadata;
     let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
     let owner = looks_after(meta);
-    find_existing(world, namespace, name, owner["uid"].as_str()?)
+    StateClaims::of(world, namespace, name, owner["uid"].as_str()?).current()
 }
 
-/// PVCs of the state of a VM, in this order: with our own name, with upstream's label, with the name that upstream once used. None is one
-/// that a live migration may still give up.
-fn candidates<'a>(
-    world: &'a World,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-) -> Vec<&'a PersistentVolumeClaim> {
-    let mark = IndexKey::StateOf(namespace.to_owned(), names::label(name));
-    let mut labelled: Vec<_> =
-        world.indexed_by(&mark).filter_map(|key| world.pvcs.get(&key.namespace, &key.name)).collect();
-    labelled.sort_by(|one, other| one.meta.name.cmp(&other.meta.name));
-    let own = world.pvcs.get(namespace, &names::state(name, uid));
-    let older = world.pvcs.get(namespace, &format!("{STATE_FOR}-{name}"));
-    let is_ours = |claim: &&PersistentVolumeClaim| {
-        owner::controller(&claim.meta).is_none_or(|owner| owner.uid == uid) && claim.moved_by().is_none()
-    };
-    own.into_iter().chain(labelled).chain(older).filter(is_ours).collect()
+/// PVCs that may keep the state of a VM.
+struct StateClaims<'a> {
+    /// Name that follows from the uid of the VM.
+    own: String,
+    /// Another VM owns the PVC of that name.
+    is_taken: bool,
+    /// That PVC, those with upstream's label, the one with the name that upstream once used. None is one that a live migration may still
+    /// give up.
+    all: Vec<&'a PersistentVolumeClaim>,
 }
 
-/// The PVC that a VM keeps its state in. One of our own name counts while it is being deleted, too.
-fn find_existing<'a>(
-    world: &'a World,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-) -> Option<&'a PersistentVolumeClaim> {
-    let own = names::state(name, uid);
-    let is_there = |claim: &&PersistentVolumeClaim| {
-        claim.meta.deletion_timestamp.is_none() || claim.meta.name.as_ref() == Some(&own)
-    };
-    let is_owned_by_another = world
-        .pvcs
-        .get(namespace, &own)
-        .is_some_and(|claim| owner::controller(&claim.meta).is_some_and(|owner| owner.uid != uid));
-    let found = candidates(world, namespace, name, uid).into_iter();
-    let mut found = found.filter(|claim| claim.moved_to().is_none());
-    if is_owned_by_another { None } else { found.find(is_there) }
-}
-
-/// Message about a state whose PVC is not known, or is gone.
-fn lost(world: &World, namespace: &str, name: &str, uid: &str) -> Option<String> {
-    let all = candidates(world, namespace, name, uid);
-    if let Some((old, new)) = all.iter().find_map(|claim| Some((claim, claim.moving_to()?))) {
-        let old = old.meta.name.as_deref().unwrap_or_default();
-        return Some(format!(
-            "a live migration moves EFI variables and TPM of the VM from PVC {namespace}/{old} to PVC {new}, or has ended without a \
-             result: once no launcher pod uses either, run 'kubectl annotate pvc -n {namespace} {old} {MOVING_TO}-', and before that, if \
-             the guest has run on PVC {new}, 'kubectl annotate pvc -n {namespace} {old} {MOVED_TO}={new}'"
-        ));
+impl<'a> StateClaims<'a> {
+    fn of(world: &'a World, namespace: &str, name: &str, uid: &str) -> StateClaims<'a> {
+        let mark = IndexKey::StateOf(namespace.to_owned(), names::label(name));
+        let mut labelled: Vec<_> =
+            world.indexed_by(&mark).filter_map(|key| world.pvcs.get(&key.namespace, &key.name)).collect();
+        labelled.sort_by(|one, other| one.meta.name.cmp(&other.meta.name));
+        let own = names::state(name, uid);
+        let (first, older) =
+            (world.pvcs.get(namespace, &own), world.pvcs.get(namespace, &format!("{STATE_FOR}-{name}")));
+        let is_ours = |claim: &PersistentVolumeClaim| {
+            owner::controller(&claim.meta).is_none_or(|owner| owner.uid == uid)
+        };
+        let is_taken = first.is_some_and(|claim| !is_ours(claim));
+        let all = first.into_iter().chain(labelled).chain(older);
+        let all = all.filter(|claim| is_ours(claim) && claim.moved_by().is_none()).collect();
+        StateClaims { own, is_taken, all }
     }
-    let (old, new) = all.iter().find_map(|claim| Some((claim, claim.moved_to()?)))?;
-    let old = old.meta.name.as_deref().unwrap_or_default();
-    find_existing(world, namespace, name, uid).is_none().then(|| {
-        format!(
-            "EFI variables and TPM of the VM are on PVC {new} since a live migration, and it is gone, or has neither the label {STATE_FOR} \
-             nor the VM as its owner: to go back to those of PVC {namespace}/{old}, remove its annotation {MOVED_TO}"
-        )
-    })
+
+    /// The PVC that the VM keeps its state in. One of our own name counts while it is being deleted, too.
+    fn current(&self) -> Option<&'a PersistentVolumeClaim> {
+        let is_current = |claim: &&PersistentVolumeClaim| {
+            let is_going =
+                claim.meta.deletion_timestamp.is_some() && claim.meta.name.as_ref() != Some(&self.own);
+            claim.moved_to().is_none() && !is_going
+        };
+        if self.is_taken { None } else { self.all.iter().copied().find(is_current) }
+    }
+
+    /// Message about a state whose PVC is not known, or is gone.
+    fn lost(&self, namespace: &str) -> Option<String> {
+        let name = |claim: &'a PersistentVolumeClaim| claim.meta.name.as_deref().unwrap_or_default();
+        let all = || self.all.iter().copied();
+        if let Some((old, new)) = all().find_map(|claim| Some((name(claim), claim.moving_to()?))) {
+            return Some(format!(
+                "a live migration moves EFI variables and TPM of the VM from PVC {namespace}/{old} to PVC {new}, or has ended without a \
+                 result: once no launcher pod uses either, run 'kubectl annotate pvc -n {namespace} {old} {MOVING_TO}-', and before that, if \
+                 the guest has run on PVC {new}, 'kubectl annotate pvc -n {namespace} {old} {MOVED_TO}={new}'"
+            ));
+        }
+        let (old, new) = all().find_map(|claim| Some((name(claim), claim.moved_to()?)))?;
+        self.current().is_none().then(|| {
+            format!(
+                "EFI variables and TPM of the VM are on PVC {new} since a live migration, and it is gone, or has neither the label \
+                 {STATE_FOR} nor the VM as its owner: to go back to those of PVC {namespace}/{old}, remove its annotation {MOVED_TO}"
+            )
+        })
+    }
 }
 
 /// The owner of the PVC: the VM, or a VMI without one.

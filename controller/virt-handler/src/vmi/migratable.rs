@@ -5,7 +5,7 @@
 //! | PVC that several nodes can write to, shared hostDisk | stays at its place |
 //! | overlay of a containerDisk or an ephemeral PVC, emptyDisk, seed | copied |
 //! | PVC that one node can write to, as a disk of its own | copied into a new PVC, which virt-controller creates, unless it says in an annotation why not |
-//! | EFI variables and a TPM that are kept | moved with the guest's memory into a new PVC, unless the guest is paused |
+//! | EFI variables and a TPM that are kept | move with the guest's memory into a new PVC, unless the guest is paused |
 //! | other PVC, other hostDisk | none: `DisksNotLiveMigratable` |
 //! | device of the node, dedicated CPU, virtiofs, bridge on the pod network | none, each with its reason |
 //!
@@ -14,8 +14,9 @@
 use api::launcher::PAUSED_BY_MIGRATION;
 use api::machine::network::Network;
 use api::machine::{Binding, Disk, Machine, Target, Volume, is_of_one_node};
-use api::vmi::{ClaimInfo, Condition, ConditionType, MigrationMethod, VirtualMachineInstance};
+use api::vmi::{ClaimInfo, ConditionType, MigrationMethod, VirtualMachineInstance};
 use cluster_model::claim_moves::NOT_COPIED;
+use cluster_model::conditions;
 
 /// Annotation of a VMI whose guest may migrate although it has the pod's address, which changes.
 const ALLOWS_BRIDGE: &str = "kubevirt.io/allow-pod-bridge-network-live-migration";
@@ -133,9 +134,10 @@ fn disk(vmi: &VirtualMachineInstance, machine: &Machine) -> Option<String> {
     };
     // QEMU writes EFI variables to their new file when the guest goes on.
     let paused = || {
-        let is_paused = |said: &&Condition| said.r#type == ConditionType::Paused && said.status == "True";
-        let said =
-            vmi.status.as_ref()?.conditions.iter().find(is_paused).filter(|_| machine.keeps_state())?;
+        let said = conditions::find(&vmi.status.as_ref()?.conditions, &ConditionType::Paused)?;
+        if said.status != "True" || !machine.keeps_state() {
+            return None;
+        }
         let is_passing = said.reason.as_deref() == Some(PAUSED_BY_MIGRATION);
         (!is_passing).then(|| {
             "cannot migrate VMI while it is paused: its EFI variables and TPM move with a guest that runs"

@@ -40,8 +40,7 @@ impl Parts<'_> {
     fn refuse_shared_state(&self) -> Result<()> {
         let status = self.vmi.status.as_ref();
         let mut migrated = status.into_iter().flat_map(|status| &status.migrated_volumes);
-        let is_disk = |name: &str| self.machine.disks.iter().any(|disk| disk.name == name);
-        if !self.receives || migrated.any(|one| !is_disk(&one.volume_name)) {
+        if !self.receives || migrated.any(|one| !self.machine.has_disk(&one.volume_name)) {
             return Ok(());
         }
         Err(Error::refused(

@@ -216,6 +216,11 @@ impl Machine {
         !self.host_devices.is_empty() || self.interfaces.iter().any(is_function)
     }
 
+    /// True if a disk has this name.
+    pub fn has_disk(&self, name: &str) -> bool {
+        self.disks.iter().any(|disk| disk.name == name)
+    }
+
     /// True if state outlives the VMI beside its disks: the variables of its firmware, or the state of its
     /// TPM.
     pub fn keeps_state(&self) -> bool {

@@ -27,7 +27,7 @@ pub(crate) fn start(
     let runs_already = |vmi: &VirtualMachineInstance| {
         !is_final(vmi) && !matches!(phase(vmi), Phase::Unknown | Phase::Other(_))
     };
-    // A VMI that carries the disks of an offline migration is no run: the VM starts behind it.
+    // The VMI of an offline migration moves the disks of a stopped VM. The VM starts when that VMI has ended.
     let vmi = vmi.filter(|vmi| !vmi.metadata.annotations.contains_key(OFFLINE_MIGRATION));
     if vmi.is_some_and(runs_already) {
         return Err(Refusal::conflict(subject(vm), "VM is already running"));

@@ -212,7 +212,7 @@ fn a_vm_is_not_restarted_without_the_disk_that_its_guest_runs_on() {
     }
 }
 
-/// The VMI that carries the disks of an offline migration is no run.
+/// The VMI of an offline migration is not a run of its VM.
 #[test]
 fn a_vm_whose_disks_move_offline_starts_behind_that() {
     let mut carrier = vmi("Running");

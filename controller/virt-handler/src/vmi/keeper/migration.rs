@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  source: Announced ── the target is ready ──► Ordered ──► the launcher tells progress and end
+//!                  │                               └─ it aborts ──► Aborting ─ no end ──► Cut
 //!                  └── the order failed ──────► Refused
 //!  target: the launcher receives ──► Open ──► the launcher runs the guest
 //! ```
@@ -24,6 +25,9 @@ use tokio::time::Instant;
 
 /// Interval of writing the progress.
 const PROGRESS: Duration = Duration::from_secs(10);
+/// Time for an abort to end the migration. Behind it the connections are closed: the source's libvirt waits without a limit for a target
+/// that does not answer.
+const ABORTS: Duration = Duration::from_secs(10);
 /// Default of `maxDowntimeMs`, which is written but has no effect by itself.
 const MAX_DOWNTIME: i64 = 900;
 /// Message of a migration that was aborted, as upstream has it.
@@ -59,6 +63,10 @@ pub(super) enum Stage {
     Announced,
     /// Source: the launcher has the order.
     Ordered,
+    /// Source: the launcher aborts the migration, and has until this time.
+    Aborting(Instant),
+    /// Source: the connections were closed.
+    Cut,
     /// Source: the launcher did not get the order.
     Refused(String),
     /// Target: the source may connect.
@@ -106,14 +114,34 @@ impl MigrationEnd {
         MigrationEnd { uid, certificate, stage, progress: None, findings }
     }
 
-    /// Takes the progress that the launcher tells, unless the last one is new enough.
-    pub(super) fn take_progress(&mut self, launcher: &launcher::State, now: Instant) {
+    /// Takes what the launcher tells of the migration. A progress is left out if the last one is new enough.
+    pub(super) fn hear(&mut self, launcher: &launcher::State, now: Instant) {
         let Some(told) = migration_of(launcher, &self.uid) else { return };
+        if told.phase == MigrationPhase::Aborting && matches!(self.stage, Stage::Announced | Stage::Ordered) {
+            self.stage = Stage::Aborting(now + ABORTS);
+        }
         let is_due =
             self.progress.as_ref().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= PROGRESS);
         if told.progress.total > 0 && (is_due || told.ended.is_some()) {
             self.progress = Some((now, progress(&told.progress)));
         }
+    }
+
+    /// Time at which the connections of an abort that does not end are closed.
+    pub(super) fn cut_at(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Aborting(until) => Some(until),
+            Stage::Announced | Stage::Ordered | Stage::Cut | Stage::Refused(_) | Stage::Open { .. } => None,
+        }
+    }
+
+    /// Decides whether the connections are to be closed now. True once.
+    pub(super) fn cut(&mut self, now: Instant) -> bool {
+        let is_due = self.cut_at().is_some_and(|until| until <= now);
+        if is_due {
+            self.stage = Stage::Cut;
+        }
+        is_due
     }
 }
 
@@ -172,8 +200,8 @@ pub(super) fn next_of_source(
     let machine = machine()?;
     let settings = state.migration_configuration.clone().unwrap_or_default();
     // EFI variables and TPM are no disk.
-    let is_disk = |name: &&String| machine.disks.iter().any(|disk| disk.name == **name);
-    let migrated = status.migrated_volumes.iter().map(|volume| &volume.volume_name).filter(is_disk);
+    let migrated = status.migrated_volumes.iter().map(|volume| &volume.volume_name);
+    let migrated = migrated.filter(|name| machine.has_disk(name));
     Some(Next::Order(Box::new(Order {
         uid: uid.to_owned(),
         address,
@@ -195,7 +223,7 @@ pub(super) fn next_of_target(
     let source = state.source_certificate.clone().filter(|_| launcher.receives)?;
     let expected = end.filter(|end| end.uid == uid).and_then(|end| match &end.stage {
         Stage::Open { expects, .. } => Some(expects),
-        Stage::Announced | Stage::Ordered | Stage::Refused(_) => None,
+        Stage::Announced | Stage::Ordered | Stage::Aborting(_) | Stage::Cut | Stage::Refused(_) => None,
     });
     (expected != Some(&source)).then(|| Next::Open { uid: uid.to_owned(), source })
 }
@@ -219,7 +247,7 @@ pub(crate) fn source_state(
     let told = launcher.and_then(|launcher| migration_of(launcher, uid));
     let refused = end.and_then(|end| match &end.stage {
         Stage::Refused(why) => Some(why.clone()),
-        Stage::Announced | Stage::Ordered | Stage::Open { .. } => None,
+        Stage::Announced | Stage::Ordered | Stage::Aborting(_) | Stage::Cut | Stage::Open { .. } => None,
     });
     match (told, refused) {
         (Some(told), _) => {
@@ -316,6 +344,10 @@ fn take_migration(new: &mut MigrationState, told: &Migration, connections: Optio
             let parts = told.message.as_deref().into_iter().chain(connections);
             let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
             fail(new, &ended, &parts.join("; "));
+            // A limit of the migration was over.
+            if new.abort_status == Some(AbortStatus::Aborting) {
+                new.abort_status = Some(AbortStatus::Succeeded);
+            }
         }
         MigrationPhase::Aborted => {
             let why = aborted(new, told.message.as_deref());

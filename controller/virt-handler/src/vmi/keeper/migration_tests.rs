@@ -137,6 +137,13 @@ fn a_source_writes_begin_progress_and_end_and_leaves_the_arrival_to_virt_control
     assert_eq!((aborted.failed, aborted.abort_status), (Some(true), Some(AbortStatus::Succeeded)));
     let late = told(MigrationPhase::Succeeded, with(ready(), json!({"abortRequested": true})));
     assert_eq!(late.abort_status, Some(AbortStatus::Failed), "it had gone already");
+    let limit = source_state(
+        &status(json!({"abortStatus": "Aborting"})),
+        Some(&telling(MigrationPhase::Failed)),
+        None,
+        NOW,
+    );
+    assert_eq!(limit.unwrap().abort_status, Some(AbortStatus::Succeeded), "a limit was over");
     let refused = end(Stage::Refused("no tunnel".into()));
     let told = source_state(&status(ready()), Some(&launcher(Life::Running)), Some(&refused), NOW).unwrap();
     assert_eq!(told.failure_reason.as_deref(), Some("no tunnel"));
@@ -157,14 +164,14 @@ fn progress_is_written_each_ten_seconds_and_at_the_end() {
     };
     let percent = |end: &MigrationEnd| end.progress.as_ref().and_then(|(_, progress)| progress.percent);
     let (mut end, begin) = (end(Stage::Ordered), Instant::now());
-    end.take_progress(&launcher(Life::Running), begin);
+    end.hear(&launcher(Life::Running), begin);
     assert_eq!(percent(&end), None);
-    end.take_progress(&telling(150, MigrationPhase::Running), begin);
-    end.take_progress(&telling(100, MigrationPhase::Running), begin + Duration::from_secs(9));
+    end.hear(&telling(150, MigrationPhase::Running), begin);
+    end.hear(&telling(100, MigrationPhase::Running), begin + Duration::from_secs(9));
     assert_eq!(percent(&end), Some(25));
-    end.take_progress(&telling(50, MigrationPhase::Running), begin + Duration::from_secs(10));
+    end.hear(&telling(50, MigrationPhase::Running), begin + Duration::from_secs(10));
     assert_eq!(percent(&end), Some(75));
-    end.take_progress(&telling(0, MigrationPhase::Succeeded), begin + Duration::from_secs(11));
+    end.hear(&telling(0, MigrationPhase::Succeeded), begin + Duration::from_secs(11));
     assert_eq!(percent(&end), Some(100));
 }
 

@@ -103,7 +103,7 @@ pub(crate) async fn manage<C: Cluster>(node: Arc<Node<C>>, mut input: watch::Rec
             return;
         }
         let Keeper { facts, state, effects } = &mut keeper;
-        let (again, ask) = (effects.retry.at, state.ask_at());
+        let (again, ask, cut) = (effects.retry.at, state.ask_at(), state.cut_at());
         let (write, listen) = (effects.pace.write_at, effects.pace.listen_at);
         event = tokio::select! {
             changed = input.changed() => match changed {
@@ -118,6 +118,7 @@ pub(crate) async fn manage<C: Cluster>(node: Arc<Node<C>>, mut input: watch::Rec
             () = sleep_until_time(write) => { effects.pace.write_at = None; KeeperEvent::Changed },
             () = sleep_until_time(again) => { effects.retry.at = None; KeeperEvent::Changed },
             () = sleep_until_time(ask) => KeeperEvent::Changed,
+            () = sleep_until_time(cut) => KeeperEvent::Changed,
             () = new_findings(&mut effects.migration) => KeeperEvent::Changed,
         };
     }

@@ -207,6 +207,11 @@ impl<C, R> State<C, R> {
         self.run()?.migration.as_ref()
     }
 
+    /// Time at which the connections of its migration are closed.
+    pub(super) fn cut_at(&self) -> Option<Instant> {
+        self.migration()?.cut_at()
+    }
+
     /// Report of the guest agent.
     pub(super) fn report(&self) -> Option<&GuestReport> {
         self.run()?.agent.as_ref()?.report.as_ref()

@@ -82,11 +82,6 @@ pub(super) fn step<C, R>(
                 }
             }
             state = state.settle(now);
-            if let State::Running { session, run } = &mut state
-                && let Some(end) = &mut run.migration
-            {
-                end.take_progress(&session.launcher, now);
-            }
         }
         KeeperEvent::Connected { connection, first } => {
             actions.push(KeeperAction::ForgetRetry);
@@ -178,8 +173,14 @@ pub(super) fn step<C, R>(
             }
         }
     }
-    if let Some(end) = state.run_mut().and_then(|run| run.migration.as_mut()) {
+    if let State::Running { session, run } = &mut state
+        && let Some(end) = &mut run.migration
+    {
         end.findings.clone_from(&moment.findings);
+        end.hear(&session.launcher, now);
+        if end.cut(now) {
+            actions.push(KeeperAction::CloseMigration);
+        }
     }
     if close_migration(&mut state, facts) {
         actions.push(KeeperAction::CloseMigration);

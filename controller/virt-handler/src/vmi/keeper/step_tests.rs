@@ -6,7 +6,7 @@ use crate::vmi::keeper::KeeperInput;
 use crate::vmi::keeper::state::{Agent, GuestReport, Links, Run, Session};
 use crate::vmi::keeper::tests::{pod, vmi};
 use crate::vmi::permitted::Permitted;
-use api::launcher;
+use api::launcher::{self, Migration, MigrationPhase};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -520,7 +520,7 @@ fn migrating(more: Value) -> Facts {
 fn an_abort_is_sent_once_also_of_a_migration_that_an_earlier_virt_handler_ordered() {
     let facts = migrating(json!({"abortRequested": true}));
     let mut state = running(true);
-    let told = launcher::Migration { id: "m".into(), ..launcher::Migration::default() };
+    let told = Migration { id: "m".into(), ..Migration::default() };
     state.session_mut().unwrap().launcher.migration = Some(told);
     let (state, actions) = after(state, KeeperEvent::Changed, &facts, &moment());
     assert_eq!(actions, [r#"AbortMigration { id: "m" }"#]);
@@ -565,4 +565,35 @@ fn findings_about_the_connections_are_written_when_they_are_made() {
     let (state, _) =
         after(state, KeeperEvent::Changed, &facts, &Moment { findings: findings.clone(), ..moment() });
     assert_eq!(state.migration().unwrap().findings, findings);
+}
+
+/// libvirt waits for a target that does not answer. Its abort has a time.
+#[test]
+fn the_connections_of_an_abort_that_does_not_end_are_closed_once() {
+    let facts = migrating(json!({}));
+    let mut state = running(true);
+    let run = state.run_mut().unwrap();
+    run.migration = Some(MigrationEnd::new("m", "own".into(), Stage::Ordered));
+    let told = |phase| {
+        let migration = Migration { id: "m".into(), phase, ..Migration::default() };
+        launcher::State { migration: Some(migration), ..*reported(Life::Running) }
+    };
+    let heard = |phase| KeeperEvent::Heard { newest: Some(Box::new(told(phase))), is_open: true };
+    let begin = moment();
+    let later = |seconds| Moment { now: begin.now + Duration::from_secs(seconds), ..begin.clone() };
+    let closes = |actions: &[String]| actions.iter().any(|action| action == "close migration");
+    let (state, actions) = after(state, heard(MigrationPhase::Running), &facts, &later(0));
+    assert_eq!((closes(&actions), state.cut_at()), (false, None));
+    let (state, actions) = after(state, heard(MigrationPhase::Aborting), &facts, &later(100));
+    assert_eq!((closes(&actions), state.cut_at()), (false, Some(later(110).now)));
+    let (state, actions) = after(state, heard(MigrationPhase::Aborting), &facts, &later(109));
+    assert_eq!(
+        (closes(&actions), state.cut_at()),
+        (false, Some(later(110).now)),
+        "its time is not begun anew"
+    );
+    let (state, actions) = after(state, KeeperEvent::Changed, &facts, &later(110));
+    assert_eq!((closes(&actions), state.cut_at()), (true, None));
+    let (state, actions) = after(state, heard(MigrationPhase::Aborting), &facts, &later(130));
+    assert_eq!((closes(&actions), state.cut_at()), (false, None));
 }
