@@ -252,6 +252,8 @@ pub enum Event {
         progress: MigrationProgress,
         mode: MigrationMode,
     },
+    /// A limit of the domain's migration is over, and its monitor aborts it.
+    MigrationAborts,
     /// The connection to the hypervisor is lost, for this reason.
     Lost(String),
 }

@@ -491,6 +491,7 @@ impl Driver {
             // The last moment of a migration. Its result follows.
             Event::Paused(Pause::Passing) if self.migration.is_some() && !self.is_paused_by_migration() => {}
             Event::Migrating { progress, mode } => self.migration_progress(progress, mode),
+            Event::MigrationAborts => self.migration_aborts(),
             Event::Paused(pause) => self.saw_paused(pause),
             Event::Panicked => self.before.panicked = true,
             Event::Ended(end) => self.ended(end),

@@ -67,9 +67,18 @@ impl Driver {
             });
         }
         if let Some(control) = &self.migration {
-            control.abort(Abort::Asked(std::time::Instant::now()));
-            self.change_migration(|migration| migration.phase = MigrationPhase::Aborting);
+            control.abort(Abort::Asked);
+            self.migration_aborts();
         }
+    }
+
+    /// The migration in progress is being aborted.
+    pub(super) fn migration_aborts(&self) {
+        self.change_migration(|migration| {
+            if migration.phase == MigrationPhase::Running {
+                migration.phase = MigrationPhase::Aborting;
+            }
+        });
     }
 
     /// Begins the migration of the queue.
@@ -119,7 +128,7 @@ impl Driver {
         let phase = match (place, &aborted) {
             (VmLocation::Target, _) => MigrationPhase::Succeeded,
             (VmLocation::Unknown, _) => MigrationPhase::Unknown,
-            (VmLocation::Source, Some(Abort::Asked(_))) => MigrationPhase::Aborted,
+            (VmLocation::Source, Some(Abort::Asked)) => MigrationPhase::Aborted,
             (VmLocation::Source, _) => MigrationPhase::Failed,
         };
         let error = ended.result.err().map(|e| e.to_string());

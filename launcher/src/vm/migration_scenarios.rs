@@ -270,6 +270,24 @@ fn a_vm_that_its_user_has_paused_stays_paused_where_its_migration_fails() {
     });
 }
 
+/// virt-handler closes the connections of an abort that does not end.
+#[test]
+fn an_abort_by_a_limit_is_told_while_the_migration_does_not_end_by_it() {
+    play(async {
+        let scene = Scene::running().await;
+        scene.fake.hang("migrate");
+        scene.fake.hang("abort_migration");
+        let limits = MigrationLimits { allow_pause: false, ..paused_soon() };
+        assert_eq!(scene.ask(migration("a", limits)).await, Answer::Queued);
+        let state = scene.until(|state| phase(state) == Some(MigrationPhase::Aborting)).await;
+        assert_eq!(state.life, Life::Running);
+        scene.fake.release("abort_migration");
+        let state = scene.until(has_ended).await;
+        assert_eq!((state.life, phase(&state)), (Life::Running, Some(MigrationPhase::Failed)));
+        assert!(state.migration.unwrap().message.unwrap().starts_with("it was not done within 1 s"));
+    });
+}
+
 #[test]
 fn a_guest_that_the_monitor_paused_is_resumed_where_it_stays() {
     play(async {

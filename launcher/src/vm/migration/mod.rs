@@ -46,15 +46,16 @@ pub(super) struct Control {
 #[derive(Debug, Default)]
 struct Inner {
     is_over: bool,
-    abort: Option<Abort>,
+    /// Cause of the abort, and its time.
+    abort: Option<(Abort, Instant)>,
     mode: MigrationMode,
 }
 
 /// Cause of an abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Abort {
-    /// A request to abort the migration or to end the VM, with its time.
-    Asked(Instant),
+    /// A request to abort the migration or to end the VM.
+    Asked,
     /// A limit of the order.
     Limit(String),
 }
@@ -62,18 +63,18 @@ pub(super) enum Abort {
 impl Control {
     /// Asks the monitor to abort the migration. The first cause counts.
     pub(super) fn abort(&self, cause: Abort) {
-        self.lock().abort.get_or_insert(cause);
+        self.lock().abort.get_or_insert_with(|| (cause, Instant::now()));
         self.changed.notify_all();
     }
 
     /// Cause of the abort, if there was one.
     pub(super) fn aborted(&self) -> Option<Abort> {
-        self.lock().abort.clone()
+        self.lock().abort.as_ref().map(|(cause, _)| cause.clone())
     }
 
-    /// True if the migration has not ended for so long after a request to abort it that the VM may be forced off beside it.
+    /// True if the migration has not ended for so long after its abort that the VM may be forced off beside it.
     pub(super) fn hangs(&self) -> bool {
-        matches!(self.aborted(), Some(Abort::Asked(since)) if since.elapsed() > ABORT)
+        self.lock().abort.as_ref().is_some_and(|(_, since)| since.elapsed() > ABORT)
     }
 
     pub(super) fn mode(&self) -> MigrationMode {
@@ -238,6 +239,7 @@ fn watch(
             Step::Pause => control.pause(|| hypervisor.pause(name)),
             Step::Abort(why) => {
                 control.abort(Abort::Limit(why.clone()));
+                tell(Event::MigrationAborts);
                 hypervisor.abort_migration(name)
             }
         };
