@@ -55,7 +55,7 @@ pub(crate) use log::NAME as LOG;
 pub(crate) use migration_target::MigrationTarget;
 pub(crate) use networks::on_networks;
 pub(crate) use placement::{placement, selectors};
-pub(crate) use resources::overhead;
+pub(crate) use resources::{guest_memory, overhead};
 
 use api::machine::resource_claim::Source;
 use api::machine::{Machine, ResourceClaim, Volume};

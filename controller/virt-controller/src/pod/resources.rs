@@ -204,6 +204,22 @@ struct PodResources<'a> {
     limits: BTreeMap<String, String>,
 }
 
+/// Memory that the pod of a VMI requests for its guest.
+pub(crate) fn guest_memory(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -> u64 {
+    let said = vmi.spec.domain.resources.as_ref();
+    said.and_then(|said| memory_of(&said.requests).or(memory_of(&said.limits))).unwrap_or_else(|| {
+        let guest = machine.memory.guest;
+        let part = u128::from(guest) * 100 / u128::from(config.memory_overcommit.max(1));
+        // A pod that is killed for what it does not ask for lends nothing out.
+        if machine.cpu.dedicated { guest } else { u64::try_from(part).unwrap_or(u64::MAX) }
+    })
+}
+
+/// A request or limit of memory. One of 0 counts as not set.
+fn memory_of(list: &BTreeMap<String, Quantity>) -> Option<u64> {
+    list.get("memory").filter(|amount| amount.nanos() > 0).and_then(Quantity::bytes)
+}
+
 static NOTHING: BTreeMap<String, Quantity> = BTreeMap::new();
 
 impl<'a> PodResources<'a> {
@@ -230,11 +246,7 @@ impl<'a> PodResources<'a> {
         let overcommits = vmi.spec.domain.resources.as_ref().and_then(|said| said.overcommit_guest_overhead);
         let beside = if overcommits == Some(true) { 0 } else { all };
         let guest = machine.memory.guest;
-        // A request of 0 counts as not set.
-        let bytes = |list: &BTreeMap<String, Quantity>| {
-            list.get("memory").filter(|amount| amount.nanos() > 0).and_then(Quantity::bytes)
-        };
-        let (said, limit) = (bytes(self.said_requests), bytes(self.said_limits));
+        let (said, limit) = (memory_of(self.said_requests), memory_of(self.said_limits));
         let request = match machine.memory.hugepage {
             Some(page) => {
                 let name = format!("hugepages-{}", page_name(page));
@@ -243,11 +255,7 @@ impl<'a> PodResources<'a> {
                 // The guest is in huge pages: the rest of the request is for the processes beside it.
                 said.or(limit).unwrap_or(0).saturating_sub(guest)
             }
-            None => said.or(limit).unwrap_or_else(|| {
-                let part = u128::from(guest) * 100 / u128::from(config.memory_overcommit.max(1));
-                // A pod that is killed for what it does not ask for lends nothing out.
-                if machine.cpu.dedicated { guest } else { u64::try_from(part).unwrap_or(u64::MAX) }
-            }),
+            None => guest_memory(vmi, machine, config),
         };
         let request = request.saturating_add(beside);
         self.requests.insert("memory".to_owned(), request.to_string());

@@ -11,7 +11,7 @@
 //! may boot from an empty disk alone. A carrier has all PVCs of the VM, so a PVC that a live migration refuses is refused here as well. A VM
 //! that something else binds to a node, for example a hostDisk, gets no carrier ([`refusal`]).
 //! **Placement.** The carrier runs where the PVCs are. Its target pod goes where the VM itself may run, with its instance type and its
-//! preference ([`prepare_target`]).
+//! preference, and where the memory of its guest is free ([`prepare_target`]).
 //! **Bounds.** A carrier has [`MEMORY`] of memory, and no device that a node has few of.
 
 use super::disks::Disks;
@@ -206,7 +206,15 @@ pub(crate) fn prepare_target(world: &World, vmi: &mut VirtualMachineInstance) {
     let Some(whole) = whole else { return };
     let config = world.config();
     vmi.spec.node_selector = match crate::vmi::checked(world, &whole, config) {
-        Some((whole, machine)) => pod::selectors(&whole, &machine, config),
+        Some((whole, machine)) => {
+            // Huge pages are another resource.
+            if machine.memory.hugepage.is_none() {
+                let memory = Quantity::of_bytes(pod::guest_memory(&whole, &machine, config));
+                let resources = vmi.spec.domain.resources.get_or_insert_default();
+                resources.requests.insert("memory".to_owned(), memory);
+            }
+            pod::selectors(&whole, &machine, config)
+        }
         None => whole.spec.node_selector,
     };
     vmi.spec.affinity = whole.spec.affinity;

@@ -286,6 +286,7 @@ fn the_target_is_a_node_that_the_vm_itself_may_run_on() {
         let spec = &mut object["spec"]["template"]["spec"];
         spec["nodeSelector"] = json!({"zone": "b"});
         spec["domain"]["cpu"] = json!({"model": "Skylake", "dedicatedCpuPlacement": true});
+        spec["domain"]["memory"] = json!({"guest": "3Gi"});
     });
     assert!(sim.get(&vmi)["spec"]["nodeSelector"].is_null());
     copied(&mut sim, &vmi, &key);
@@ -294,6 +295,11 @@ fn the_target_is_a_node_that_the_vm_itself_may_run_on() {
     let source = sim.keys(Kind::Pod).into_iter().find(|pod| *pod != target).unwrap();
     assert_eq!((&selector(&source)["zone"], &selector(&source)["cpumanager"]), (&Value::Null, &Value::Null));
     assert_eq!((&selector(&target)["zone"], &selector(&target)["cpumanager"]), (&json!("b"), &json!("true")));
+    let memory = |pod: &Key| {
+        let said = sim.get(pod)["spec"]["containers"][0]["resources"]["requests"]["memory"].clone();
+        said.as_str().and_then(|said| said.parse::<u64>().ok()).unwrap() >> 30
+    };
+    assert_eq!((memory(&source), memory(&target)), (0, 3));
     for pod in [&source, &target] {
         assert_eq!(
             selector(pod)["cpu-model.node.kubevirt.io/Skylake"],
