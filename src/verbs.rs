@@ -11,7 +11,8 @@
 use clap::{Arg, Command, FromArgMatches};
 use std::ffi::OsString;
 
-/// Declares the verbs of a command. The enum's function `described` completes each verb.
+/// Declares the verbs of a command as an enum. The enum must have a function `described`, which gets each verb's clap command and may
+/// change it.
 macro_rules! verbs {
     ($(#[$of:meta])* $see:vis enum $verbs:ident { $($(#[$is:meta])* $verb:ident($args:ty) = $name:literal,)* }) => {
         $(#[$of])*

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use storage::FileId;
 
-/// Ends of the names that a target uses until it is complete.
+/// End of the name of an unfinished target, and ends of the names of its journals.
 const PARTIAL: &str = ".partial";
 const JOURNALS: [&str; 2] = [".partial.journal", ".partial.journal~"];
 

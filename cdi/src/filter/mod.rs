@@ -115,7 +115,7 @@ pub(crate) const STATES: usize = 1 << 20;
 /// A callback for each boundary that the decoder has passed (its output up to there has been returned).
 pub type OnBoundary = Arc<dyn Fn(Boundary) + Send + Sync>;
 
-/// The memory and the threads that a layer needs, read from its first bytes.
+/// Memory that the decoder of a layer needs, read from the first bytes of the layer: the least, and the amount per thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
     /// Least memory for decoding in bytes (xz dictionary, zstd window).

@@ -282,7 +282,7 @@ impl Identity {
         self.says != EvidenceStrength::Likely
     }
 
-    /// True if the evidence is equal, names aside.
+    /// True if the evidence, the size and the strength are equal. The names are not compared.
     pub(crate) fn agrees(&self, other: &Identity) -> bool {
         (&self.value, self.size, self.says) == (&other.value, other.size, other.says)
     }

@@ -13,7 +13,7 @@ pub fn manifest(place: &dyn Place, reference: &Reference, architecture: &str) ->
     below(place, place.document(reference)?, architecture)
 }
 
-/// The same of a document that was read.
+/// Like `manifest`, for a document that was read already.
 pub(crate) fn below(place: &dyn Place, mut document: Document, architecture: &str) -> Result<Document> {
     for _ in 0..DEPTH {
         let Content::Index(index) = &document.content else { return Ok(document) };

@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 )]
 async fn aside<T: Send + 'static>(does: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(does).await;
-    done.unwrap_or_else(|e| Err(Error::setup("cannot read mounted files", e)))
+    done.unwrap_or_else(|e| Err(Error::setup("the task that reads mounted files broke off", e)))
 }
 
 #[cfg(test)]

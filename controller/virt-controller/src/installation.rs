@@ -97,7 +97,7 @@ pub(crate) fn unready_components(world: &World, deployments: &[&str], daemons: &
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// Of each of these Deployments and DaemonSets some pod answers, of whichever version.
+/// True if at least one pod of each of these Deployments and DaemonSets is ready, of any version.
 pub(crate) fn answer(world: &World, deployments: &[&str], daemons: &[&str]) -> bool {
     let answers = |component: &Component| component.answering > 0 || component.wanted == 0;
     is_elsewhere(world)

@@ -76,7 +76,7 @@ impl Times {
         self.plans.took(vec![("name", "virt-controller".to_owned())], seconds);
     }
 
-    /// A VMI was so, and is so now.
+    /// Records that a VMI has gone to another phase, with the times since its last phase, its creation and its deletion.
     pub(crate) fn record_transition(
         &mut self,
         before: &VirtualMachineInstance,
@@ -105,7 +105,7 @@ impl Times {
         }
     }
 
-    /// A migration was so, and is so now. It may have gone through several phases at once.
+    /// Records the phases that a migration has gone to, each with the time since the migration was created. There may be several at once.
     pub(crate) fn record_migration(
         &mut self,
         before: &VirtualMachineInstanceMigration,

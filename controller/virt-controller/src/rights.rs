@@ -6,7 +6,7 @@ use cluster_model::objects::{Key, Kind, Program, owner};
 use cluster_model::plan::Step;
 use serde_json::json;
 
-/// A step may be done.
+/// True if virt-controller has the right to carry out this step.
 pub(crate) fn permits_step(step: &Step) -> bool {
     required_rights(step).iter().all(|need| all_rights(Program::Controller).any(|right| right == *need))
         && touched_keys(step).iter().all(|key| permits_name(Program::Controller, key.kind, &key.name))

@@ -52,7 +52,7 @@ fn restart_key(vm: &VirtualMachine) -> String {
     said.collect::<Vec<_>>().join(",")
 }
 
-/// A state that an interface can be given while its guest runs.
+/// True for a state that an interface can be given while its guest runs.
 pub(crate) fn is_live(state: &InterfaceState) -> bool {
     match state {
         InterfaceState::Up | InterfaceState::Down => true,

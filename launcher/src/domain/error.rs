@@ -20,9 +20,9 @@ pub enum DomainError {
     Taken {
         /// The address that both devices ask for.
         address: PciAddress,
-        /// The device that has it.
+        /// The device that has the address.
         first: String,
-        /// The device that asks for it.
+        /// The device that asks for the address of `first`.
         second: String,
         /// Free addresses, for the message.
         free: String,

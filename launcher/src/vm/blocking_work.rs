@@ -31,7 +31,7 @@ use std::time::Duration;
 const ENOUGH: u64 = 16 << 20;
 /// Pause between two attempts to end a domain.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Free bytes without which a start that fails has failed for want of space.
+/// Least number of free bytes. A start that fails while fewer are free counts as failed for want of space, and is tried again.
 const LEAST: u64 = 1 << 20;
 
 /// A VM that was started.
@@ -129,7 +129,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
     Outcome::Started(begin().map(Box::new))
 }
 
-/// Wishes of the VM's hooks, which have learnt of its networks before.
+/// Finds the hooks of the VM, and the points at which they want to be called. The networks are written to the file for the hooks first.
 pub(super) fn hooks_of(known: &CurrentVm) -> crate::error::Result<Hooks> {
     let resolved = &known.sync.resolved;
     hooks::tell_networks(resolved.network_info.as_deref(), Path::new(SOCKETS))?;
@@ -340,7 +340,7 @@ fn unsupported(name: &str) -> crate::hypervisor::Error {
     crate::hypervisor::Error::new(ErrorKind::Unsupported, format!("do this with {name}"), why)
 }
 
-/// The loop has put the new state into `known` before.
+/// Changes the link of an interface to its state in `known`, which the loop has updated before.
 fn change_link(hypervisor: &dyn Hypervisor, known: &CurrentVm, interface: &str) -> Result<()> {
     let doing = || format!("change the link of '{interface}'");
     let invalid = |why: String| crate::hypervisor::Error::new(ErrorKind::Invalid, doing(), why);

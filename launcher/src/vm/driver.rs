@@ -454,7 +454,8 @@ impl Driver {
         }
     }
 
-    /// The event of the end has come, will come, or never does: libvirt tells none where it ends a VM while it reconnects.
+    /// Handles a request that came too late, since the VM is off. The end is taken from the state that was seen, because libvirt sends no
+    /// event for a VM that it ends while it reconnects.
     fn found_off(&mut self, request: &Request, seen: &DomainState) {
         tracing::info!("{} came too late: the VM is off", word(request));
         self.queue.done();

@@ -15,7 +15,7 @@ use crate::vm::queue::Mode;
 use crate::vm::work::Work;
 use api::launcher::{
     Answer, Denial, DenialReason, Life, MIGRATED, MIGRATION_UNKNOWN, Migrate, Migration, MigrationMode,
-    MigrationPhase, MigrationProgress, PAUSED_BY_MIGRATION, Request,
+    MigrationPhase, MigrationProgress, PAUSED_BY_MIGRATION, Request, ends_with_source,
 };
 use std::sync::Arc;
 
@@ -87,6 +87,8 @@ impl Driver {
         let control = Arc::<migration::Control>::default();
         self.migration = Some(control.clone());
         let started = self.now();
+        let last = self.publisher.state();
+        let runs_there = last.life == Life::Paused && last.reason.as_deref().is_some_and(ends_with_source);
         self.publisher.change(|state| {
             state.migration = Some(Migration { id: order.id.clone(), started, ..Migration::default() });
         });
@@ -94,7 +96,8 @@ impl Driver {
             (self.parts.hypervisor.clone(), self.parts.root.clone(), self.told.clone());
         // The loop may have ended; then the event is dropped.
         let tell = move |event| drop(told.send(event));
-        let migrate = move || migration::carry_out(&hypervisor, &known, &root, &order, &control, tell);
+        let migrate =
+            move || migration::carry_out(&hypervisor, &known, &root, &order, &control, runs_there, tell);
         self.work = Some(Work::begin("migrate".to_owned(), migrate));
     }
 
@@ -157,7 +160,7 @@ impl Driver {
         }
     }
 
-    /// The VM may run at the target.
+    /// Ends the VM here, since it is not known whether it runs at the target.
     fn may_have_moved(&mut self) {
         self.over(&Standing::failed(MIGRATION_UNKNOWN, UNKNOWN.into()), Mode::Moved);
     }

@@ -16,7 +16,7 @@ use crate::vm::queue::Mode;
 use api::launcher::{Answer, Life, Request};
 use tokio::time::Instant;
 
-/// Events since the begin of the work, as far as they tell its effect.
+/// Pauses and resumptions that the hypervisor has reported since the work began. They are newer than the result of the work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PauseEvents {
     pub(super) paused: bool,

@@ -52,7 +52,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The launcher was killed between the start of QEMU and the resumption of the vCPUs.
+    /// Goes on with the start of an earlier launcher, which was killed between the start of QEMU and the resumption of the vCPUs.
     fn go_on_with_start(&mut self, known: CurrentVm, seen: &DomainState) {
         tracing::info!("took over {}, whose guest has not begun", known.name);
         self.mode(Mode::Preparing);

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::hypervisor::{End, Pause};
-use api::launcher::{Life, MIGRATED, NO_SPACE, START_FAILED};
+use api::launcher::{Life, MIGRATED, NO_SPACE, PAUSED_BY_IO_ERROR, START_FAILED};
 
 /// A life with its reason and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,9 +107,9 @@ pub fn paused(pause: Pause, error: Option<&DiskError>) -> Standing {
                 true => "has no space left; free space, and the VM goes on by itself",
                 false => "could not be read or written",
             };
-            standing("PausedIOError", format!("{text}: {disk}({}) {why}", error.path))
+            standing(PAUSED_BY_IO_ERROR, format!("{text}: {disk}({}) {why}", error.path))
         }
-        (Pause::IoError, None) => standing("PausedIOError", text.to_owned()),
+        (Pause::IoError, None) => standing(PAUSED_BY_IO_ERROR, text.to_owned()),
         (Pause::Asked, _) => standing("PausedByUser", "VMI was paused by user".to_owned()),
         (Pause::Watchdog, _) => {
             standing("PausedByWatchdog", "the guest did not feed its watchdog".to_owned())

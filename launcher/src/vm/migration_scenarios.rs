@@ -230,6 +230,20 @@ fn a_target_is_told_that_the_vm_is_gone_and_whether_it_ran() {
     }
 }
 
+/// The pause was for the disk of the node that the guest leaves.
+#[test]
+fn a_vm_that_is_paused_for_its_node_goes_on_at_the_target() {
+    play(async {
+        let (scene, (target, socket)) = (Scene::running().await, target());
+        let full = Request::PauseForDiskPressure { message: "the disk is nearly full".into() };
+        assert_eq!(scene.ask(full).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Paused && state.doing.is_none()).await;
+        assert_eq!(scene.ask(migration_to(socket, "a", MigrationLimits::default())).await, Answer::Queued);
+        scene.until(has_ended).await;
+        assert_eq!(told(&target), "{\"runs\":true}\n");
+    });
+}
+
 #[test]
 fn a_vm_does_not_leave_for_a_target_that_does_not_wait_for_it() {
     play(async {

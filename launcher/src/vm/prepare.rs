@@ -569,7 +569,7 @@ fn discarded(device: &fs::File, logical: u32) -> Option<u32> {
     (size != 0 && size.is_multiple_of(logical.max(1))).then_some(size)
 }
 
-/// Waits for a socket to exist. It does not connect, since virtiofsd ends with its first client.
+/// Waits for a socket to exist; false at the time limit. It does not connect, since virtiofsd ends with its first client.
 fn is_served(socket: &Path, until: Instant) -> bool {
     loop {
         if fs::metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {

@@ -6,7 +6,7 @@ use super::life::{self, Before, Standing};
 use super::prepare::{PrepareMode, prepare};
 use crate::domain;
 use crate::error::Error;
-use crate::hypervisor::{End, ErrorKind, Event, Hypervisor, Tell};
+use crate::hypervisor::{Condition, End, ErrorKind, Event, Hypervisor, Tell};
 use crate::root::Root;
 use api::launcher::{NOT_RECEIVED, Release};
 use api::machine::IoThreads;
@@ -74,11 +74,16 @@ fn lost(why: &crate::hypervisor::Error) -> Standing {
 
 /// Ends a VM that was not released.
 pub(super) fn drop_held(hypervisor: &dyn Hypervisor, known: &CurrentVm) -> Outcome {
+    // It may have gone on, and only that be unknown.
+    let runs = hypervisor.state(&known.name).is_ok_and(|seen| seen.condition == Condition::Running);
     let ended = hypervisor.destroy(&known.name).or_else(|e| match e.kind() {
         ErrorKind::NotFound | ErrorKind::NotNow => Ok(()),
         _ => Err(e),
     });
     Outcome::Received(match ended {
+        Ok(()) if runs => {
+            Err(Standing { message: DROPPED.to_owned(), ..life::ended(End::Unknown, &Before::default()) })
+        }
         Ok(()) => Err(Standing::failed(NOT_RECEIVED, DROPPED.to_owned())),
         Err(e) => Ok(Arrival::Held(Some(e.to_string()))),
     })

@@ -390,7 +390,8 @@ impl<P> Client<P> {
             request = request.header(CONNECTION, "Upgrade").header(UPGRADE, STREAM);
         }
         let request = request.body(Full::new(body.unwrap_or_default()));
-        let request = request.map_err(|e| Error::failed(format!("cannot ask for {path}")).because(e))?;
+        let request =
+            request.map_err(|e| Error::failed(format!("cannot build the request for {path}")).because(e))?;
         let (answer, connection) = ask(stream, request).await.map_err(|e| {
             let what = format!("{self:?} broke off before it answered {path}, or is not a launcher");
             Error::failed(what).because(e)
@@ -409,7 +410,9 @@ impl<P> Client<P> {
             let seconds = within.as_secs();
             let what = match reached.load(Ordering::Relaxed) {
                 true => format!("{self:?} did not answer {path} within {seconds} s"),
-                false => format!("{self:?} took no connection within {seconds} s, to be asked for {path}"),
+                false => {
+                    format!("{self:?} accepted no connection within {seconds} s, so {path} was not requested")
+                }
             };
             Error::new(ErrorKind::TimedOut, what)
         })?

@@ -78,7 +78,7 @@ const MAPS: [(&str, &str); 4] = [
     ("pods/annotations/", "/spec/template/metadata/annotations"),
 ];
 
-/// A label or an annotation with this key may be changed.
+/// True if a label or an annotation with this key may be changed.
 pub fn is_open(key: &str) -> bool {
     match key.split_once('/') {
         Some((domain, name)) => DOMAINS.contains(&domain) && !name.contains('/'),

@@ -472,7 +472,7 @@ fn launcher(options: &InstallOptions) -> Vec<(String, &'static str)> {
             ),
             "makes worker pods with nothing of a node but, for an import, the image that the node pulls",
         ),
-        (reads_at_most(), "makes pods of exports and of clones that read their PVCs only"),
+        (reads_at_most(), "makes pods of exports and of clones only with PVCs that are mounted read-only"),
         (
             format!(
                 "!({}) || object.spec.?volumes.orValue([]).all(volume, !has(volume.persistentVolumeClaim))",

@@ -367,7 +367,7 @@ fn virt_controller_changes_a_reclaim_policy_only_with_the_hand_over_and_back() {
 fn pods_of_exports_and_clones_read_their_pvcs_only() {
     let policy = policy("kubevirt-controller-pods");
     let validations = policy["spec"]["validations"].as_array().unwrap();
-    let reads = validations.iter().find(|one| one["message"].as_str().unwrap().contains("read their PVCs"));
+    let reads = validations.iter().find(|one| one["message"].as_str().unwrap().contains("mounted read-only"));
     let reads = reads.unwrap()["expression"].as_str().unwrap();
     let shows = [cluster_model::worker::EXPORTER, cluster_model::clones::SOURCE]
         .map(|prefix| format!("object.metadata.name.startsWith(\"{prefix}\")"));

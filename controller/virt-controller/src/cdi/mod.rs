@@ -41,7 +41,7 @@ use serde_json::{Value, json};
 /// The programs without which no disk is filled.
 const PROGRAMS: [&str; 3] = ["virt-controller", "virt-api", "cdi-uploadproxy"];
 
-/// Disks are filled by us.
+/// True if virt-controller fills disks, and no other CDI does.
 pub(crate) fn fills_disks(world: &World) -> bool {
     why_not(world).is_none()
 }

@@ -30,7 +30,7 @@ pub(super) fn note(world: &World) -> Option<&Plain> {
     world.config_maps.get(&world.facts.namespace, CDI_REMOVED)
 }
 
-/// An object that is being deleted waits for DataVolumes.
+/// True if an object that is being deleted waits for DataVolumes.
 pub(super) fn waits_for_data_volumes(world: &World) -> bool {
     let has_volumes = world.data_volumes.all().next().is_some();
     has_volumes && world.cdis.all().any(|object| is_held(object) && blocks(object))
@@ -52,7 +52,7 @@ pub(super) fn add_finalizer(object: &Plain, next: &mut Value) {
     }
 }
 
-/// Holds it no more.
+/// Plans the removal of our finalizer from the object, if the object has it.
 pub(super) fn plan_release(object: &Plain, plan: &mut Plan) {
     if is_held(object) {
         let mut next = object.object.clone();

@@ -28,7 +28,7 @@ use rustls::pki_types::CertificateDer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) from: Timestamp,
-    /// The pod has to be over before.
+    /// End of the certificate's validity. The pod must have ended before.
     pub(crate) until: Timestamp,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn certificate_span(world: &World, now: Timestamp) -> Option<Span> {
     Some(span(signer, signer.until.min(next), now))
 }
 
-/// The certificates of both ends of a clone can be made now, and for how long.
+/// Validity of the certificates of both ends of a clone that are created now. `None` while none can be created.
 pub(crate) fn ready_for_clone(world: &World, now: Timestamp) -> Option<Span> {
     let (signer, clients) = authorities(world, now)?;
     Some(span(signer, signer.until.min(clients.until), now))

@@ -127,7 +127,7 @@ impl<'a> Imports<'a> {
         })
     }
 
-    /// Leads the DataSource to a PVC. Whether it led elsewhere.
+    /// Points the DataSource to a PVC, and creates the DataSource if it is missing. Returns true if the plan changes something.
     pub(super) fn lead_to(&self, cron: &DataImportCron, pvc: &PvcSource, plan: &mut Plan) -> bool {
         let led = DataSourceSource { pvc: Some(pvc.clone()), ..DataSourceSource::default() };
         let Some(source) = self.source else {
@@ -198,7 +198,7 @@ fn set_owner(cron: &DataImportCron, object: &mut Value) {
     }
 }
 
-/// An object was made for this DataImportCron: its label says so, and no other owner does not.
+/// True if an object was made for this DataImportCron: it has the label with its name, and no other controller owns it.
 fn is_of(cron: &DataImportCron, meta: &ObjectMeta) -> bool {
     let own = &cron.metadata;
     let is_labelled = meta.labels.get(IMPORT_CRON) == own.name.as_ref();

@@ -37,7 +37,7 @@ const LONGEST: i64 = 300;
 /// Most characters of a pod's message that are kept.
 const WORDS: usize = 512;
 
-/// A pod has to poll.
+/// True if a pod has to poll this source.
 pub(super) fn is_wanted(world: &World, source: &Source<'_>) -> bool {
     match source {
         Source::ByPod => true,

@@ -106,7 +106,7 @@ pub(super) fn is_digest(text: &str) -> bool {
     }
 }
 
-/// A text is the digest of an image.
+/// True if a text is the digest of an image.
 pub(crate) fn is_image_digest(text: &str) -> bool {
     !text.starts_with("uid:") && is_digest(text)
 }

@@ -20,7 +20,8 @@ use jiff::{SignedDuration, Timestamp, ToSpan as _};
 const LEAST: SignedDuration = SignedDuration::from_mins(1);
 /// The longest pause after polls without an answer, and the longest that a server may ask for.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
-/// More days than lie between two of any schedule: the 29th of February, a weekday, and a century without one.
+/// Number of days in which the next time of a schedule is sought. It is more than the longest gap between two times, which is that of the
+/// 29th of February on one weekday, across a century year without that day.
 const DAYS: usize = 366 * 41;
 
 /// Time of the next poll, which may be in the past; `None` if there is none. `polled` is the result of the

@@ -107,8 +107,8 @@ pub(super) fn finish(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>)
     plan
 }
 
-/// Plan after which no earlier request can give the PVC to a DataVolume that is deleted: each bears a version
-/// of the PVC. A PVC that was adopted meanwhile has another version than is known here, so the plan ends.
+/// Plan after which no request that was sent earlier can give the PVC to a deleted DataVolume. It changes the version of the PVC, and each
+/// such request names the version from before. A PVC that was adopted meanwhile has another version than is known here, so the plan ends.
 fn refuse(volume: &ObjectMeta, claim: Option<&PersistentVolumeClaim>) -> Plan {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let Some(claim) = claim else {
@@ -186,7 +186,7 @@ pub(super) fn adopted(request: &Request<'_>, claim: &PersistentVolumeClaim) -> O
     Some(taken(claim, first, why))
 }
 
-/// The PVC was given to the DataVolume, whose status does not say so yet.
+/// True if the PVC was given to the DataVolume, and the status does not say so yet.
 fn has_begun(request: &Request<'_>, claim: &PersistentVolumeClaim) -> bool {
     let uid = request.meta().uid.as_ref();
     uid.is_some() && claim.meta.annotations.get(ADOPTED_BY) == uid

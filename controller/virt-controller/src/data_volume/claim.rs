@@ -28,7 +28,7 @@ pub(super) const WORKER_OBJECT: [(&str, &str); 4] = [
     ("app.kubernetes.io/component", "storage"),
     ("alerts.k8s.io/KubePersistentVolumeFillingUp", "disabled"),
 ];
-/// Less than a disk can have.
+/// Smallest size of a disk, in bytes.
 const LEAST: u64 = 1 << 20;
 /// The access mode and the volume mode that every provisioner can do.
 const ONE: &str = "ReadWriteOnce";

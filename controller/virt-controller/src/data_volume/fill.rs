@@ -100,12 +100,12 @@ pub(super) fn not_running_since(request: &Request<'_>) -> Option<Timestamp> {
 
 // ── A pod is there ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// True for an importer pod that was created after another one had completed the disk; also for that one, until its pod has ended.
+/// True for an importer pod that has not ended although the disk is complete. It was created too late, or it has completed the disk itself.
 fn is_late(request: &Request<'_>, claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
     request.work == Work::Import && claim.is_filled() && !pod.has_ended()
 }
 
-/// The pod does not run yet.
+/// Outcome while the pod does not run yet.
 fn waits_for_pod(target: &Target<'_, '_>, pod: Option<&Pod>, reason: &str, message: String) -> Outcome {
     let Target { request, claim, .. } = *target;
     let stuck = pod.filter(|_| request.work == Work::Upload);
@@ -149,7 +149,7 @@ pub(super) fn scheduled(request: &Request<'_>, claim: &PersistentVolumeClaim) ->
     Outcome::default().enter_phase(phase, false, event, message)
 }
 
-/// The pod of an import or of a clone runs.
+/// Outcome while the pod of an import or of a clone runs.
 fn imports(
     request: &Request<'_>,
     claim: &PersistentVolumeClaim,
@@ -189,7 +189,7 @@ fn imports(
     outcome.enter_phase(phase, false, event, message)
 }
 
-/// The disk is complete.
+/// Outcome of a disk that is complete.
 pub(super) fn complete(
     request: &Request<'_>,
     claim: &PersistentVolumeClaim,
@@ -215,7 +215,7 @@ pub(super) fn complete(
         .and(clear(request, claim, pod))
 }
 
-/// The worker failed, and no other one can do better. `why`: the PVC is too small, and does not grow.
+/// Outcome of a worker that failed where no other one can do better. `why`: the PVC is too small, and does not grow.
 fn failed(
     request: &Request<'_>,
     claim: &PersistentVolumeClaim,
@@ -394,7 +394,7 @@ fn try_create_pod(target: &Target<'_, '_>) -> Outcome {
         .after_status(create)
 }
 
-/// A clone of another target reads the PVC: nothing is written to it meanwhile.
+/// Stop while a clone into another PVC reads this one: nothing is written to it meanwhile. `None` if there is no such clone.
 pub(super) fn wait_for_readers(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
     let message = if let Some(pod) = request.world.cloner_of(claim) {
         format!(
@@ -412,7 +412,7 @@ pub(super) fn wait_for_readers(request: &Request<'_>, claim: &PersistentVolumeCl
     Some(clone::Stop::Waits(clone::IN_USE, message))
 }
 
-/// A pod of another work writes to the PVC, which has one writer at a time.
+/// Stop while the pod of another work writes to the PVC, which has one writer at a time. `None` if there is no such pod.
 fn wait_for_writer(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
     let pod = request.world.worker_of(claim).filter(|pod| !pod.has_ended())?;
     let message = format!(
@@ -423,7 +423,7 @@ fn wait_for_writer(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Opti
     Some(clone::Stop::Waits(clone::IN_USE, message))
 }
 
-/// A VMI uses the disk.
+/// Outcome while a VMI uses the disk.
 fn in_use(request: &Request<'_>, claim: &PersistentVolumeClaim, vmi: &str) -> Outcome {
     let message = in_use_message(claim, vmi);
     // The end of a launcher pod does not touch this key.
@@ -437,7 +437,7 @@ pub(super) fn in_use_message(claim: &PersistentVolumeClaim, vmi: &str) -> String
     format!("VMI {vmi} uses PVC {}: it is not written", claim_name(claim))
 }
 
-/// The pod cannot be made now.
+/// Outcome of a pod that cannot be created now.
 fn cannot_start(request: &Request<'_>, message: &str) -> Outcome {
     let phase = request.terms().scheduled.0.clone();
     Outcome::default().wait_without_pod(request, "ErrStartingPod", message).enter_phase(

@@ -257,7 +257,8 @@ fn add(container: &mut Value, list: &str, entry: Value) {
     }
 }
 
-/// A worker with a certificate in a Secret; of a server, whom it serves until when, too. A server is ready when it answers.
+/// Gives a worker its certificate, from a Secret. A server also gets the name of its only client and its deadline, if there are any. It is
+/// ready when it answers.
 fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &Tls) {
     const VOLUME: &str = "tls-config";
     volumes.push(json!({"name": VOLUME, "secret": {"secretName": tls.secret}}));

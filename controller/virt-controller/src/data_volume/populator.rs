@@ -265,7 +265,7 @@ fn follow_prime(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
     }
 }
 
-/// A VMI names the prime itself: its disk would be that of two PVCs.
+/// True if a VMI names the prime PVC itself: its disk would be that of two PVCs.
 fn is_used(target: &Target<'_>) -> bool {
     let mark = IndexKey::PersistentVolumeClaim(target.namespace().to_owned(), target.prime_name.clone());
     target.world.indexed_by(&mark).any(|key| key.kind == Kind::VirtualMachineInstance)

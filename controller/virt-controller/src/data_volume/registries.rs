@@ -78,7 +78,7 @@ impl RegistrySettings {
         registry.settings.clone_from(&self.settings);
     }
 
-    /// Says the rest in a pod with one container, and the sum of all.
+    /// Writes the certificates of the proxy into a pod with one container, and the checksum of all settings into its annotation.
     pub(crate) fn apply_to_pod(&self, pod: &mut Value) {
         if let (Some(pem), Some(env)) =
             (&self.authorities, pod["spec"]["containers"][0]["env"].as_array_mut())

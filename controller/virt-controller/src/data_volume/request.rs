@@ -132,7 +132,7 @@ impl<'a> Request<'a> {
         self.asked_by == Kind::PersistentVolumeClaim
     }
 
-    /// The PVC is the one of this request: owned by the DataVolume, or the PVC that asks.
+    /// True if the PVC is the one of this request: owned by the DataVolume, or the PVC that asks.
     pub(super) fn owns(&self, claim: &PersistentVolumeClaim) -> bool {
         let uid = self.meta().uid.as_deref();
         match self.is_standalone() {

@@ -19,7 +19,7 @@ use api::wire::Wire;
 use cluster_model::config::Workers;
 use serde_json::{Value, json};
 
-/// All blocks of the disk are allocated.
+/// True if all blocks of the disk are to be allocated.
 pub(super) fn preallocates(volume: &DataVolume, settings: &CDIConfigSpec) -> bool {
     volume.spec.preallocation.or(settings.preallocation).unwrap_or(false)
 }

@@ -110,7 +110,8 @@ pub(crate) fn attempt(pod: &Pod) -> i64 {
     pod.meta.annotations.get(ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or(0).max(0)
 }
 
-/// Pods that did not end their work, with this one. What the pod says of itself counts no further than what was counted here.
+/// Number of pods that ended before their work, with this one. The number in the pod's own annotation counts only up to `counted`, the
+/// number that was counted here.
 pub(crate) fn count(broken: &Pod, counted: i64) -> i64 {
     attempt(broken).min(counted).saturating_add(1).max(counted)
 }

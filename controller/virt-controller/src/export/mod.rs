@@ -92,7 +92,7 @@ fn asked_by<'a>(
         .find(|(_, meta)| meta.deletion_timestamp.is_none() && export::is_requested(&meta.annotations))
 }
 
-/// The DataVolume has made the PVC.
+/// True if the DataVolume is the controller of the PVC.
 fn is_of(claim: &PersistentVolumeClaim, volume: &DataVolume) -> bool {
     owner::controller(&claim.meta).is_some_and(|owner| Some(&owner.uid) == volume.metadata.uid.as_ref())
 }

@@ -164,7 +164,7 @@ fn taken_settings(taken: &[String]) -> String {
     )
 }
 
-/// A condition of this type gives this reason.
+/// True if a condition of this type has this reason.
 fn is_said(object: &Value, kind: &str, reason: &str) -> bool {
     let mut said = object["status"]["conditions"].as_array().into_iter().flatten();
     said.any(|condition| condition["type"] == kind && condition["reason"] == reason)

@@ -115,7 +115,7 @@ fn import_crons(page: &mut Page, world: &World) {
     }
 }
 
-/// All programs of the installation are ready: the KubeVirt object says so of all but the proxy of uploads.
+/// True if all programs of the installation are ready. The KubeVirt object says so of all but the upload proxy.
 fn is_ready(world: &World) -> bool {
     let home = &world.facts.namespace;
     let conditions = |object: &Value| object["status"]["conditions"].as_array().cloned().unwrap_or_default();

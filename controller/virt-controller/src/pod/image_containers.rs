@@ -47,7 +47,7 @@ impl ImageContainers {
     }
 }
 
-/// Holds an image out under a name.
+/// Adds a container that provides an image to virt-handler. `held` is the name of its socket.
 pub(super) fn add_container(all: &mut Volumes, container: &str, image: &Image, held: &str, config: &Config) {
     let (bin, sockets) = match &all.beside.shared {
         Some(shared) => shared.clone(),

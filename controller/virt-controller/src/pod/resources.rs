@@ -65,7 +65,7 @@ const TABLES: (u64, u64) = (1024, 4 * MIB);
 /// Resource of the node's disk.
 const STORAGE: &str = "ephemeral-storage";
 
-/// A pod of the class `Guaranteed`: the VMI has CPUs of its own, or limits of CPU and memory that are its requests.
+/// True for a pod of the class `Guaranteed`: the VMI has CPUs of its own, or limits of CPU and memory that are its requests.
 pub(super) fn is_guaranteed(vmi: &VirtualMachineInstance) -> bool {
     let domain = &vmi.spec.domain;
     if domain.cpu.as_ref().is_some_and(|cpu| cpu.dedicated_cpu_placement == Some(true)) {

@@ -26,7 +26,7 @@ struct ImageAccess<'a> {
     /// The pod's volume and its path, where it is mounted.
     volume: &'a str,
     path: String,
-    /// The container beside and what it holds the image out as, where it is not.
+    /// Name of the container that provides the image, where the cluster cannot mount it. `held` is the name of the image's socket.
     container: String,
     held: String,
 }

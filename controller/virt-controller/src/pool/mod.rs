@@ -274,7 +274,7 @@ fn release_vm(vm: &VirtualMachine, uid: &str, plan: &mut Plan) {
     plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &free.write(), true);
 }
 
-/// The VM has a VMI that is ready.
+/// True if the VM has a VMI that is ready.
 fn is_ready(vm: &VirtualMachine) -> bool {
     vm.metadata.deletion_timestamp.is_none()
         && vm.status.as_ref().is_some_and(|status| {

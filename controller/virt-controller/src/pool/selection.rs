@@ -34,7 +34,7 @@ pub(super) fn select<'a>(
     chosen
 }
 
-/// The selectors of a policy take a VM: they look at the VMI that it would have.
+/// True if the selectors of the policy match the VM. They look at the VMI that it would have.
 fn selects_vm(policy: &SelectionPolicy, vm: &VirtualMachine) -> bool {
     let Some(selectors) = &policy.selectors else { return true };
     let none = BTreeMap::new();

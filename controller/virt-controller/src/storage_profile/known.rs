@@ -93,7 +93,7 @@ impl Provisioner {
         Provisioner { smallest, ..self }
     }
 
-    /// Volumes are no business of the provisioner.
+    /// True if the provisioner creates no volumes for disks.
     pub(super) const fn makes_none(&self) -> bool {
         self.modes.is_empty()
     }
@@ -257,7 +257,7 @@ fn variant(class: &StorageClass) -> &'static str {
     }
 }
 
-/// Volumes of the class are mounted from a file server of Portworx: by the options that its documents want for VMs.
+/// True if volumes of the class are mounted from a file server of Portworx, by the options that its documents want for VMs.
 fn is_portworx_nfs(class: &StorageClass) -> bool {
     let options = class.parameters.get("sharedv4_mount_options").map_or("", String::as_str);
     ["vers=3.0", "nolock"].iter().all(|wanted| options.split(',').any(|option| option == *wanted))

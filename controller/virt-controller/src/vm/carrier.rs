@@ -131,7 +131,8 @@ pub(super) fn create(
     plan.record_event(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulCreate", message);
 }
 
-/// The carrier as an object.
+/// Builds the carrier of a VM: a VMI without a guest, by which an offline migration moves the disks. `None` if the VM has no template or
+/// the migration has no UID.
 fn object(
     world: &World,
     vm: &VirtualMachine,

@@ -12,7 +12,7 @@ pub(super) fn next_request<'a>(
     (first.action == *action).then_some(first)
 }
 
-/// A VMI is to be stopped.
+/// True if a request of the VM asks to stop this VMI.
 pub(super) fn is_stop_requested(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
     next_request(vm, &StateChange::Stop).is_some_and(|request| is_meant(request, vmi))
 }

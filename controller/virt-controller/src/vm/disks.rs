@@ -17,7 +17,7 @@ use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::json;
 
-/// Annotation by which the DataVolumes are created only when the VM starts.
+/// Annotation of a VM. With the value `false`, its DataVolumes are created only when the VM starts.
 const AT_ONCE: &str = "kubevirt.io/immediate-data-volume-creation";
 
 /// State of the disks of a VM.

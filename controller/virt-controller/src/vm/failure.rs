@@ -37,7 +37,8 @@ pub(super) fn count(vm: &mut VirtualMachine, vmi: Option<&VirtualMachineInstance
     });
 }
 
-/// Before this, it is not started again. A time that is further ahead than any pause was written while the clock was.
+/// Time before which the VM is not started again. A time that is further ahead than the longest wait does not count: it was written while
+/// the clock was ahead.
 pub(super) fn wait_until(vm: &VirtualMachine, now: Timestamp) -> Option<Timestamp> {
     let until = vm.status.as_ref()?.start_failure.as_ref()?.retry_after_timestamp.as_ref()?.parse().ok();
     until.filter(|until: &Timestamp| until.duration_since(now) <= SignedDuration::from_secs(LONGEST))

@@ -176,7 +176,7 @@ fn retry(failed: Option<&Failure>, now: Timestamp) -> Option<Timestamp> {
     failed.map(|failed| failed.retry)
 }
 
-/// A VMI is a run of a VM.
+/// True if the VM is the controller of the VMI.
 pub(crate) fn is_of(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
     owner::controller(&vmi.metadata)
         .is_some_and(|owner| Some(owner.uid.as_str()) == vm.metadata.uid.as_deref())

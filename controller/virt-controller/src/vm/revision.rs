@@ -16,7 +16,7 @@ pub(super) fn name(uid: &str, generation: i64) -> String {
     format!("{REVISION}{uid}-{generation}")
 }
 
-/// A name that only a revision of this VM has: a status may be forged, and names which revision is deleted.
+/// True for a name that only a revision of this VM has. The status names the revision that is deleted, and may be forged.
 pub(super) fn is_of(vm: &VirtualMachine, revision: &str) -> bool {
     let uid = vm.metadata.uid.as_deref().filter(|uid| !uid.is_empty());
     let rest = uid.and_then(|uid| revision.strip_prefix(REVISION)?.strip_prefix(uid)?.strip_prefix('-'));

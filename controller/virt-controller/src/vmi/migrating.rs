@@ -6,6 +6,7 @@
 //! | reported a failure | any | failed: a target that reports the guest does not count |
 //! | reported its end, or its pod is over or gone | reported the guest, which runs | arrived: `status.nodeName` is the target's node |
 //! | reported its end, or its launcher left that the guest has gone, or may have | reported the guest, which is held | arrived |
+//! | reported its end | reported the guest; its pod is over, and its launcher left that the guest never ran there | failed: `Target pod is down`, and the VMI keeps its PVCs |
 //! | its pod runs, and has disks that are copied | its pod is over or gone behind the begin | aborted: the source reports whether the guest has left it |
 //! | any | its pod is over or gone | failed: `Target pod is down`, with the message that its launcher left |
 //! | its pod runs | its node gave the migration up before the source came | failed: the target's reason |
@@ -147,7 +148,9 @@ impl<'a> Migration<'a> {
         let source = self.ending_of_source(input).map(|ending| ending.reason.unwrap_or_default());
         // A virt-handler of an earlier version reports a guest that is held as ready.
         let is_over_there = is_source_down && source.as_deref().is_none_or(may_have_left);
-        if is_ready && is_over_there || self.has_guest() && state.end_timestamp.is_some() {
+        let has_it = is_ready && is_over_there || self.has_guest() && state.end_timestamp.is_some();
+        // A guest that was held there, and ended before its release, has not run there.
+        if has_it && !self.has_dropped() {
             return Course::Arrived;
         }
         let gave_up = state.target_failure_reason.as_ref().filter(|_| !is_source_down && !self.has_guest());
@@ -183,7 +186,7 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// The source does not know that the guest left it. The time is counted from the condition that reports it.
+    /// Course where the source has ended and does not know that the guest left it. The time is counted from the condition that reports it.
     fn undecided(&self, input: &VmiReconcile<'_>) -> Course {
         let reported = conditions::find(input.conditions(), &ConditionType::Synchronized);
         let reported = reported.filter(|said| said.reason.as_deref() == Some(SOURCE_DOWN));
@@ -207,7 +210,13 @@ impl<'a> Migration<'a> {
         state.target_node_domain_ready_timestamp.is_some() || state.target_node_domain_detected == Some(true)
     }
 
-    /// The guest runs at the target.
+    /// True if the target's launcher has left that the guest never ran there.
+    fn has_dropped(&self) -> bool {
+        let ending = self.target.and_then(Pod::ending);
+        ending.is_some_and(|ending| ending.reason.as_deref() == Some(NOT_RECEIVED))
+    }
+
+    /// Outcome of a guest that runs at the target.
     fn arrive(&self, input: &VmiReconcile<'_>) -> Outcome {
         let node = self.state.target_node.clone().unwrap_or_default();
         let time = Some(stamp(input.now));
@@ -239,7 +248,7 @@ impl<'a> Migration<'a> {
         outcome.event(false, "Migrated", format!("The VirtualMachineInstance migrated to node {node}."))
     }
 
-    /// Both pods run.
+    /// Outcome while both pods run.
     fn go_on(&self, input: &VmiReconcile<'_>) -> Outcome {
         let outcome = handed_over(input).and(self.abort(input));
         let is_ready = self.state.target_node_domain_ready_timestamp.is_some();
@@ -334,7 +343,7 @@ impl<'a> Migration<'a> {
         Some(NodeWait { until: begun.checked_add(limit).ok()?, reason })
     }
 
-    /// The guest stays at the source, where it has not ended.
+    /// Outcome of a migration that failed: the guest stays at the source, where it has not ended.
     fn fail(&self, input: &VmiReconcile<'_>, reason: &str) -> Outcome {
         let uid = self.state.migration_uid.as_deref().unwrap_or_default();
         let outcome = match (self.target, &self.state.target_pod, &input.own_pods) {
@@ -370,7 +379,7 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// The source has ended, and the target decides.
+    /// Outcome while the source has ended and the target decides.
     fn wait_for_target(&self, input: &VmiReconcile<'_>, until: Option<Timestamp>) -> Outcome {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let message = format!(

@@ -44,7 +44,7 @@ pub(super) enum Change {
     /// The node and the pod that the VMI runs in.
     Place(Box<NodeAssignment>),
     TscFrequency(Option<i64>),
-    /// Devices of ResourceClaims are known again when the pod runs.
+    /// Removes the devices of ResourceClaims from the status. They are read again when the pod runs.
     NoDeviceStatus,
     VsockCid(Option<u32>),
     Interfaces(Vec<InterfaceStatus>),

@@ -15,7 +15,7 @@ pub(crate) fn is_outdated(pod: &Pod, image: &str) -> bool {
     asked.is_some_and(|asked| is_other_image(asked, image))
 }
 
-/// An image is another than this one.
+/// True if the image is not the one of `than`.
 fn is_other_image(image: &str, than: &str) -> bool {
     let ((one, is_pinned), (other, _)) = (tagged(image), tagged(than));
     // A digest in place of the tag does not tell the version.

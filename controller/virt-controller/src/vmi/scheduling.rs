@@ -88,7 +88,8 @@ fn disk_awaited(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String, String)>
     }
 }
 
-/// The disappearance of the guest's pod is believed only when the API server confirms it: the World's pods may be older than its VMIs.
+/// Requires that the API server confirms that the guest's pod is gone. The World alone does not prove it, since its pods may be older than
+/// its VMIs.
 pub(super) fn pod_is_gone(input: &VmiReconcile<'_>) -> Outcome {
     input.own_pods.iter().fold(Outcome::default(), Outcome::require_guest_absent)
 }

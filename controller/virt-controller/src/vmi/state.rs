@@ -152,9 +152,16 @@ impl<'a> StateClaims<'a> {
         let is_current = |claim: &&PersistentVolumeClaim| {
             let is_going =
                 claim.meta.deletion_timestamp.is_some() && claim.meta.name.as_ref() != Some(&self.own);
-            claim.moved_to().is_none() && !is_going
+            claim.moved_to().is_none() && !is_going && !self.is_left(claim)
         };
         if self.is_taken { None } else { self.all.iter().copied().find(is_current) }
+    }
+
+    /// True for the target of a migration that did not end with the guest there: the PVC that it was copied from is there, too.
+    fn is_left(&self, claim: &PersistentVolumeClaim) -> bool {
+        let is_source = |source: &&&PersistentVolumeClaim| source.meta.name.as_deref() == claim.moved_from();
+        let source = self.all.iter().find(is_source);
+        source.is_some_and(|source| source.moved_to() != claim.meta.name.as_deref())
     }
 
     /// Message about a state whose PVC is not known, or is gone.

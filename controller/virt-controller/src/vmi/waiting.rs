@@ -20,14 +20,14 @@ use cluster_model::objects::{Attempt, Kind};
 const WAITING: [ConditionType; 3] =
     [ConditionType::Synchronized, ConditionType::PodScheduled, ConditionType::Provisioning];
 
-/// A PVC does not exist.
+/// Outcome of a VMI that waits for a PVC that does not exist.
 pub(super) fn wait_for_claim(input: &VmiReconcile<'_>, message: &str) -> Outcome {
     forget_but(&[ConditionType::Synchronized, ConditionType::PodScheduled])
         .and(unsynchronized(input, "FailedPvcNotFound", message))
         .condition(ConditionType::PodScheduled, "False", "Unschedulable", message)
 }
 
-/// A PVC is being filled.
+/// Outcome of a VMI that waits for a PVC that is being filled.
 pub(super) fn wait_for_data(message: &str) -> Outcome {
     forget_but(&[ConditionType::Provisioning])
         .condition(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", message)
@@ -40,7 +40,7 @@ pub(super) fn wait(input: &VmiReconcile<'_>, reason: &'static str, message: &str
     forget_but(&[ConditionType::Synchronized]).and(unsynchronized(input, reason, message))
 }
 
-/// The VMI does not wait any more.
+/// Removes the conditions of a VMI that does not wait any more.
 pub(super) fn forget_waiting() -> Outcome {
     forget_but(&[])
 }

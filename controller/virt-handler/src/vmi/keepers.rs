@@ -85,7 +85,7 @@ impl<C: Cluster> Keepers<C> {
         all.take_while(|attempt| attempt.vmi == vmi).cloned().collect()
     }
 
-    /// Sends the input to a keeper that runs. A keeper that ends at this moment has nothing more to do.
+    /// Sends the input to the keeper of an attempt; false if none runs. A keeper that ends at this moment has nothing more to do.
     fn send(&self, attempt: &Attempt, input: &KeeperInput) -> bool {
         let keeper = self.running.get(attempt).filter(|keeper| !keeper.task.is_finished());
         keeper.map(|keeper| drop(keeper.input.send(input.clone()))).is_some()

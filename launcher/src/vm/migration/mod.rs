@@ -39,7 +39,8 @@ const ABORT: Duration = Duration::from_secs(30);
 pub(super) struct Control {
     inner: Mutex<Inner>,
     changed: Condvar,
-    /// Locked while the monitor pauses the guest, and for the end: a guest that stays is not paused behind it.
+    /// Lock that is held while the monitor pauses the guest, and while the end of the migration is recorded. So the monitor does not pause
+    /// a guest after the end.
     pausing: Mutex<()>,
 }
 
@@ -147,13 +148,14 @@ impl Migrated {
     }
 }
 
-/// Migrates the VM. Blocks until it has gone, or has stayed.
+/// Migrates the VM. Blocks until it has gone, or has stayed. `runs_there`: a guest that is paused now goes on at the target.
 pub(super) fn carry_out(
     hypervisor: &Arc<dyn Hypervisor>,
     known: &CurrentVm,
     root: &Root,
     order: &Migrate,
     control: &Arc<Control>,
+    runs_there: bool,
     tell: impl Fn(Event) + Send + 'static,
 ) -> Outcome {
     let name = known.name.as_str();
@@ -202,7 +204,7 @@ pub(super) fn carry_out(
     }
     let migrated = Migrated { mode, result, seen };
     if let (VmLocation::Target, Ok(target)) = (migrated.location(), target) {
-        target.send(Release { runs: ran });
+        target.send(Release { runs: ran || runs_there });
     }
     Outcome::Migrated(Box::new(migrated))
 }

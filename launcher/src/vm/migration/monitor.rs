@@ -86,7 +86,7 @@ impl Monitor {
         }
     }
 
-    /// A step that could not be carried out. The next look decides anew, without that means.
+    /// Records that a step could not be carried out. Later steps do without post-copy, or without a pause, if that was the step.
     pub(super) fn failed(&mut self, step: &Step) {
         match step {
             Step::PostCopy => self.limits.post_copy = false,

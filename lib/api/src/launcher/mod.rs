@@ -369,6 +369,14 @@ pub fn may_have_left(reason: &str) -> bool {
 /// The [`State::reason`] of a VMI that is paused because the disk of its node is nearly full.
 pub const PAUSED_BY_DISK_PRESSURE: &str = "PausedByDiskPressure";
 
+/// … and because QEMU could not read or write one of its disks, or the storage of one is full.
+pub const PAUSED_BY_IO_ERROR: &str = "PausedIOError";
+
+/// True for the reason of a pause that ends when the guest has gone to the target of a migration.
+pub fn ends_with_source(reason: &str) -> bool {
+    [PAUSED_BY_MIGRATION, PAUSED_BY_DISK_PRESSURE, PAUSED_BY_IO_ERROR].contains(&reason)
+}
+
 /// The state of the VMI.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {

@@ -85,7 +85,7 @@ impl Stop {
     }
 }
 
-/// The clone does not go on.
+/// Outcome of a clone that waits or has failed.
 pub(super) fn stop_outcome(request: &Request<'_>, stop: Stop) -> Outcome {
     match stop {
         Stop::Waits(reason, message) => {
@@ -113,14 +113,14 @@ fn pause(request: &Request<'_>) -> SignedDuration {
     waited.clamp(LOOK, RARELY)
 }
 
-/// The clone has failed: a pod that still copies for it is deleted.
+/// Deletes the pod that still copies for a clone that has failed.
 fn end_copy(request: &Request<'_>) -> Outcome {
     let Some(claim) = request.own_claim() else { return Outcome::default() };
     let pod = request.world.worker_for(claim, Work::Import).filter(|pod| !pod.has_ended());
     Outcome::default().after_status(forget_client(claim)).deletes(pod)
 }
 
-/// The storage has made this PVC from its source, which may be gone since.
+/// True if the storage has created this PVC from its source. The source may be gone since.
 pub(super) fn is_made_by_storage(request: &Request<'_>, claim: &PersistentVolumeClaim) -> bool {
     request.is_clone()
         && request.owns(claim)
@@ -129,7 +129,7 @@ pub(super) fn is_made_by_storage(request: &Request<'_>, claim: &PersistentVolume
         && !matches!(method::of_claim(claim), CloneMethod::Copy(_))
 }
 
-/// The storage makes the PVC from its source. It is complete when it is bound to the volume that was made.
+/// Outcome while the storage creates the volume of the PVC from its source. The disk is complete when the PVC is bound to that volume.
 pub(super) fn follow_population(
     request: &Request<'_>,
     claim: &PersistentVolumeClaim,
@@ -151,7 +151,7 @@ pub(super) fn follow_population(
     outcome.enter_phase(phase, false, "CloneInProgress", message)
 }
 
-/// The source pod broke off, and is created again; the importer pod waits for it.
+/// Outcome of a source pod that broke off. It is created again, and the importer pod waits for it.
 pub(super) fn source_broke(request: &Request<'_>, served: SourcePodState<'_>) -> Outcome {
     match served {
         SourcePodState::Broke(pod, reason, message, next) => {

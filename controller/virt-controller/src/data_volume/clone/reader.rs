@@ -47,7 +47,7 @@ const STILL_AT_MOST: SignedDuration = SignedDuration::from_hours(2);
 /// The time after which there is another source pod, in seconds: the first, and the longest.
 const PAUSE: (i64, i64) = (60, 3600);
 
-/// A source pod that is waited for, or whose reader is.
+/// An event that must come until a time, or the source pod is deleted: the source pod is ready, it has a reader, or the reader has read.
 struct AwaitedEvent {
     until: Timestamp,
     /// Reason and message if the wait is in vain.
@@ -82,7 +82,8 @@ pub(super) fn check_reader(
     (outcome.restart_count(count), stop)
 }
 
-/// Both pods go: the source pod with the same plan, for the clone does not need it any more (`serve::is_needed`).
+/// Deletes the importer pod, and lets the clone wait until this time. The same plan deletes the source pod, since the clone does not need
+/// it any more (`serve::is_needed`).
 fn let_go_until(
     request: &Request<'_>,
     target: &PersistentVolumeClaim,
@@ -159,7 +160,7 @@ fn awaited_event(
     Some(AwaitedEvent { until: sent.map_or(until, |sent| sent.min(until)), reason: UNREAD, why })
 }
 
-/// A reader that runs has to read.
+/// The event that a running importer pod must bring: progress of reading from the source pod. `None` if none is waited for.
 fn awaited_progress(request: &Request<'_>, source: &Pod, reader: &Pod) -> Option<AwaitedEvent> {
     let container = reader.container(Work::Import.container());
     if reader.is_going() || !container.is_some_and(|container| container.running) {

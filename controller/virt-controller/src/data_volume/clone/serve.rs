@@ -65,7 +65,7 @@ pub(in super::super) enum SourcePodState<'a> {
     Stopped(Stop),
 }
 
-/// The pod shows this source to the clone into this PVC.
+/// True if the pod serves this source to the clone into this PVC.
 pub(super) fn is_source_pod(
     pod: &Pod,
     source: &PersistentVolumeClaim,
@@ -225,7 +225,7 @@ fn is_served_once(source: &PersistentVolumeClaim, target: &PersistentVolumeClaim
     target.is_block() || source.is_shared_device()
 }
 
-/// The importer pod ran beside this source pod for as long as any can.
+/// True if the importer pod ran beside this source pod for as long as any can.
 fn had_its_time(request: &Request<'_>, target: &PersistentVolumeClaim, source: &Pod) -> bool {
     let made = |pod: &Pod| pod.meta.creation_timestamp.as_ref()?.parse::<Timestamp>().ok();
     let reader = request.world.worker_for(target, Work::Import).and_then(made);

@@ -40,7 +40,7 @@ pub(in super::super) struct Cloned<'a> {
     pub(in super::super) claim: Option<&'a PersistentVolumeClaim>,
     pub(in super::super) namespace: String,
     pub(in super::super) name: String,
-    /// CloneMethod of cloning; `None` until the PVC is created.
+    /// Method of cloning; `None` until the PVC is created.
     pub(in super::super) way: Option<CloneMethod>,
 }
 
@@ -316,7 +316,7 @@ fn check_source<'a>(
     Ok(source)
 }
 
-/// A source pod of this source serves the clone into this PVC.
+/// True if a source pod of this source serves the clone into this PVC.
 fn is_served(request: &Request<'_>, claim: &PersistentVolumeClaim, namespace: &str, name: &str) -> bool {
     let uid = claim.meta.uid.as_deref().unwrap_or_default();
     let pod = request.world.pods.get(namespace, &names::cloner(uid));

@@ -412,18 +412,26 @@ fn a_guest_of_which_nobody_knows_is_left_to_a_person() {
     use api::launcher::{Ending, Life, MIGRATED, NOT_RECEIVED};
     let ending =
         |reason: &str| Some(Ending { life: Life::Failed, reason: Some(reason.into()), message: None });
-    for (target_end, expected) in [(None, "unknown"), (ending(""), "moved"), (ending(NOT_RECEIVED), "stayed")]
-    {
+    let held = Some("2027-01-01T00:00:08Z");
+    for (target_end, detected, expected) in [
+        (None, None, "unknown"),
+        (ending(""), None, "moved"),
+        (ending(NOT_RECEIVED), None, "stayed"),
+        // It was held at the target, and ended before its release.
+        (ending(NOT_RECEIVED), held, "stayed"),
+    ] {
         let (mut sim, vmi, key, old) = on_one_node();
         let new = bind_and_hand_over(&mut sim, &key, &old);
         let (source, target) = (sim.pod_of(&vmi).unwrap(), target(&sim, &key).unwrap());
         report(
             &mut sim,
             &vmi,
-            &json!({"targetNodeAddress": "192.0.2.2", "endTimestamp": "2027-01-01T00:00:09Z"}),
+            &json!({"targetNodeAddress": "192.0.2.2", "targetNodeDomainDetected": detected.map(|_| true)}),
         );
         sim.launcher_ends(&source, "Succeeded", 0, ending(MIGRATED));
         sim.launcher_ends(&target, "Failed", 1, target_end);
+        let end = json!({"endTimestamp": "2027-01-01T00:00:09Z", "targetNodeDomainReadyTimestamp": detected});
+        report(&mut sim, &vmi, &end);
         sim.settle();
         sim.now += SignedDuration::from_secs(600);
         sim.settle();

@@ -2,7 +2,7 @@
 
 use super::copied_claims::{end, note};
 use super::*;
-use cluster_model::claim_moves::{MOVED_TO, MOVING_TO};
+use cluster_model::claim_moves::{MOVED_FROM, MOVED_TO, MOVING_TO};
 use cluster_model::objects::names;
 
 /// A VM that keeps a TPM and runs, and the PVC of its state.
@@ -167,4 +167,28 @@ fn a_volume_with_the_name_of_the_pvc_refuses_the_migration() {
     let key = migration(&mut sim, "move", &vmi, &json!({}));
     assert_eq!(sim.phase(&key), "Failed");
     assert!(told(&sim, "FailedMigration")[0].contains("rename it"), "{:?}", sim.told);
+}
+
+/// Two migrations, the second without a known result: the PVC that it copied into stays, and nothing is known to have run on it.
+#[test]
+fn a_pvc_that_a_state_did_not_move_to_is_not_taken_for_it() {
+    for left in ["a-first", "z-last"] {
+        let (mut sim, vm, vmi, state) = sealed();
+        let (_, moved) = moving(&mut sim, &vmi, &state);
+        arrive(&mut sim, &vmi);
+        let mut copy = sim.get(&moved).clone();
+        copy["metadata"] = json!({
+            "namespace": "n", "name": left, "labels": copy["metadata"]["labels"],
+            "ownerReferences": copy["metadata"]["ownerReferences"], "annotations": {MOVED_FROM: moved.name},
+        });
+        let copy = sim.put(Kind::PersistentVolumeClaim, copy);
+        again(&mut sim, &vmi);
+        assert_eq!(mounted(&sim, &sim.pod_of(&vmi).unwrap()), moved, "{left}");
+        // A person has found that the guest ran there.
+        sim.change(&moved, json!({"metadata": {"annotations": {MOVED_TO: left}}}));
+        sim.boot(&vmi);
+        again(&mut sim, &vmi);
+        assert_eq!(mounted(&sim, &sim.pod_of(&vmi).unwrap()), copy, "{left}");
+        assert!(sim.objects.contains_key(&vm));
+    }
 }

@@ -140,6 +140,12 @@ impl MigrationEnd {
         let is_due = self.cut_at().is_some_and(|until| until <= now);
         if is_due {
             self.stage = Stage::Cut;
+            self.findings.failure.get_or_insert_with(|| {
+                format!(
+                    "virt-handler closed its connections, since its abort had not ended it within {} s",
+                    ABORTS.as_secs()
+                )
+            });
         }
         is_due
     }
@@ -160,10 +166,8 @@ pub(crate) fn open_migration(status: &Status, role: Role) -> Option<(&str, &Migr
 /// Next action of the node that has the guest now, where it arrived without the word of its source. The guest is this node's by
 /// virt-controller's decision, which has seen that the source has none any more.
 pub(super) fn next_of_arrival(status: &Status, launcher: &launcher::State) -> Option<Next> {
-    // The source's own pauses are over with its domain.
-    let of_source = [launcher::PAUSED_BY_MIGRATION, launcher::PAUSED_BY_DISK_PRESSURE];
     let was_paused = |condition: &Condition| {
-        let is_of_source = condition.reason.as_deref().is_some_and(|reason| of_source.contains(&reason));
+        let is_of_source = condition.reason.as_deref().is_some_and(launcher::ends_with_source);
         condition.r#type == ConditionType::Paused && condition.status == "True" && !is_of_source
     };
     is_held(launcher).then(|| Next::Release(Release { runs: !status.conditions.iter().any(was_paused) }))
@@ -254,8 +258,11 @@ pub(crate) fn source_state(
             take_migration(&mut new, told, end.and_then(|end| end.findings.failure.as_deref()), now);
         }
         (None, Some(why)) => fail(&mut new, now, &why),
-        // Of a launcher that is gone nobody knows whether the guest has left it.
-        (None, None) if new.abort_requested == Some(true) && launcher.is_some() => {
+        // Of a launcher that is gone nobody knows whether the guest has left it. Its termination message tells no migration.
+        (None, None)
+            if new.abort_requested == Some(true)
+                && launcher.is_some_and(|launcher| !launcher.life.is_final()) =>
+        {
             let why = aborted(&new, None);
             fail(&mut new, now, &why);
             new.abort_status = Some(AbortStatus::Succeeded);

@@ -1,5 +1,5 @@
 use super::*;
-use api::launcher::Life;
+use api::launcher::{Ending, Life};
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-12-01T10:00:00Z";
@@ -115,8 +115,16 @@ fn an_abort_is_asked_of_the_launcher_once_and_ends_a_migration_that_did_not_begi
     assert_eq!((told.completed, told.failed), (Some(true), Some(true)));
     assert_eq!(told.abort_status, Some(AbortStatus::Succeeded));
     assert_eq!(told.failure_reason.as_deref(), Some(ABORTED));
-    let unknown = source_state(&status(abort()), None, None, NOW);
-    assert_eq!(unknown, status(abort()).migration_state, "the guest may have left a launcher that is gone");
+    let left =
+        |reason: &str| Ending { life: Life::Succeeded, reason: Some(reason.into()), message: None }.state();
+    for last in [None, Some(left(launcher::MIGRATED)), Some(left(launcher::MIGRATION_UNKNOWN))] {
+        let unknown = source_state(&status(abort()), last.as_ref(), None, NOW);
+        assert_eq!(
+            unknown,
+            status(abort()).migration_state,
+            "the guest may have left a launcher that is gone"
+        );
+    }
 }
 
 #[test]
@@ -233,8 +241,7 @@ fn a_guest_has_moved_where_its_launcher_says_so_of_the_migration_in_the_status()
         (json!({"completed": true}), launcher::MIGRATED, false),
         (json!({"sourceNode": "another"}), launcher::MIGRATED, false),
     ] {
-        let ending =
-            launcher::Ending { life: Life::Succeeded, reason: Some(reason.to_owned()), message: None };
+        let ending = Ending { life: Life::Succeeded, reason: Some(reason.to_owned()), message: None };
         assert_eq!(has_moved(&status(change.clone()), &ending.state()), expected, "{change} {reason}");
     }
 }

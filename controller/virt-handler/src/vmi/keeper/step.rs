@@ -176,7 +176,9 @@ pub(super) fn step<C, R>(
     if let State::Running { session, run } = &mut state
         && let Some(end) = &mut run.migration
     {
-        end.findings.clone_from(&moment.findings);
+        if end.stage != Stage::Cut {
+            end.findings.clone_from(&moment.findings);
+        }
         end.hear(&session.launcher, now);
         if end.cut(now) {
             actions.push(KeeperAction::CloseMigration);

@@ -38,7 +38,7 @@ fn is_kept(alias: &str) -> bool {
     alias.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// True for an alias of a host device, which may be several USB devices, each with a number.
+/// True if a host device has this alias. It may be several USB devices, whose aliases are this one with `_usb` and a number.
 fn is_of_node(machine: &Machine, alias: &str) -> bool {
     machine.host_devices.iter().any(|device| device.alias() == alias)
 }

@@ -88,7 +88,8 @@ fn send(keeper: impl AsFd, file: &File, wish: &[u8]) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Starts the keeper, once in a program. The owners of the files that will be replaced are looked up now.
+/// Starts the keeper: the process that sets modes and owners of files for this one. It is started once in a program. The owners of the
+/// files that will be replaced are looked up now.
 pub(super) fn start(replaced: &[PathBuf]) -> io::Result<()> {
     let owners = owners(replaced);
     let filter = keeper_filter::program(&owners, PERMISSIONS);
