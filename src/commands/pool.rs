@@ -12,6 +12,7 @@ use local_vm::kept_disks::{self, KeptDisk};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 /// List and remove the disks of PersistentVolumeClaims and DataVolumes
 ///
@@ -30,6 +31,8 @@ enum Verb {
     Ls(LsArgs),
     /// Remove disks, and all data on them
     Rm(RmArgs),
+    /// Forget a home that is gone for good, whose VMs had disks here
+    Forget(ForgetArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -59,6 +62,16 @@ struct RmArgs {
     home: HomeArgs,
 }
 
+#[derive(Debug, clap::Args)]
+struct ForgetArgs {
+    /// Folder of the home's VMs, or its root
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
 #[derive(Debug, Serialize)]
 struct Disks {
     schema: &'static str,
@@ -70,6 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.verb {
         Verb::Ls(args) => ls(args),
         Verb::Rm(args) => rm(args),
+        Verb::Forget(args) => Ok(kept_disks::forget_home(&args.home.home()?, &args.folder)?),
     }
 }
 
@@ -104,7 +118,10 @@ fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
 
 fn table(disks: &[KeptDisk]) -> String {
     let widest = disks.iter().map(|disk| disk.name.len()).max().unwrap_or(0).max(4);
-    let vms = |disk: &KeptDisk| if disk.vms.is_empty() { "-".to_owned() } else { disk.vms.join(",") };
+    let vms = |disk: &KeptDisk| {
+        let all: Vec<&str> = disk.vms.iter().chain(&disk.vms_of_other_homes).map(String::as_str).collect();
+        if all.is_empty() { "-".to_owned() } else { all.join(",") }
+    };
     let widest_vm = disks.iter().map(|disk| vms(disk).len()).max().unwrap_or(0).max(3);
     let mut text = format!(
         "{:widest$}  {:>9}  {:>9}  {:widest_vm$}  {:12}  FROM\n",

@@ -6,6 +6,7 @@
 //! versions): a second run needs no unpacking then. In a folder that stays, files under names of older versions
 //! go. The start of a VM [`hold`]s all of them until its record names the ones it needs.
 
+use crate::absent_homes::AbsentHomes;
 use crate::disk_files::{DiskFiles, KeepReason, files_below, reason_to_keep, users};
 use crate::error::{Error, Result};
 use crate::homes::all_vms;
@@ -41,7 +42,8 @@ pub fn prune(home: &Home, store: &Path) -> Result<Pruned> {
         return Ok(pruned);
     }
     let _lock = Lock::take(&lock(home), "the disks of images")?;
-    let needed = Needed { ids: needed(home)?, disks: DiskFiles::read_all(home)? };
+    let needed =
+        Needed { ids: needed(home)?, disks: DiskFiles::read_all(home)?, absent: AbsentHomes::read(home)? };
     for folder in entries(&home.disks())? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let digest = name.split_once('-').filter(|(algorithm, _)| matches!(*algorithm, "sha256" | "sha512"));
@@ -95,6 +97,7 @@ fn needed(home: &Home) -> Result<Vec<FileId>> {
 struct Needed {
     ids: Vec<FileId>,
     disks: DiskFiles,
+    absent: AbsentHomes,
 }
 
 impl Needed {
@@ -102,6 +105,14 @@ impl Needed {
     fn has(&self, path: &Path) -> Result<bool> {
         for file in files_below(path)? {
             if file_at(&file)?.is_some_and(|id| self.ids.contains(&id)) {
+                return Ok(true);
+            }
+            if let Some(vms) = self.absent.user(std::slice::from_ref(&file))? {
+                tracing::warn!(
+                    "{} is kept for the VMs in {}, which is not there",
+                    path.display(),
+                    vms.display()
+                );
                 return Ok(true);
             }
             match reason_to_keep(&file, &self.disks, Instant::now())? {

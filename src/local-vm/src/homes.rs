@@ -1,9 +1,12 @@
 //! VMs of all homes that share disks with this one: several homes may have one pool (`XDG_DATA_HOME`), and a VM of another home may
-//! have a file in a folder of this one. Each start notes its home in `raw-disks.json` (`raw_disks`).
+//! have a file in a folder of this one. Each start notes its home in `raw-disks.json` (`raw_disks`): in the lists of its home, of the
+//! home that the environment names, and of those that own its disks (`disk_owners`). The first two are read here.
+//!
+//! The VMs of a home that is not there are not known (`absent_homes`).
 
 use crate::error::{Error, Result};
 use crate::path::file_at;
-use crate::place::Home;
+use crate::place::{Home, is_own_folder};
 use crate::raw_disks;
 use crate::record::Vm;
 use std::fmt;
@@ -39,18 +42,24 @@ pub(crate) fn all_vms(home: &Home) -> Result<Vec<(Option<VmOfHome>, Result<Vm>)>
     Ok(found)
 }
 
-/// Other homes that are noted in the list of this one. Each keeps its VMs in its own folder, and shares the rest with this home.
+/// Homes whose lists of disks count here.
+pub(crate) fn lists(home: &Home) -> impl Iterator<Item = &Home> {
+    std::iter::once(home).chain(home.environment())
+}
+
+/// Other homes that are noted in these lists, and that of the environment.
 fn others(home: &Home) -> Result<Vec<Home>> {
     let own = file_at(&home.vms())?;
-    let mut others = vec![];
-    for vms in raw_disks::noted_homes(home)? {
-        // A home that cannot be looked at has its error in the list of its VMs.
-        let is_own = vms == home.vms() || matches!(file_at(&vms), Ok(Some(there)) if own == Some(there));
-        if !is_own {
-            others.push(home.with_vms(&vms));
-        }
+    let mut all: Vec<PathBuf> = home.environment().map(Home::vms).into_iter().collect();
+    for list in lists(home) {
+        all.extend(raw_disks::noted_homes(list)?);
     }
-    Ok(others)
+    all.sort();
+    all.dedup();
+    // A home that cannot be looked at has its error in the list of its VMs. What another user has put at the path of one is not read.
+    all.retain(|vms| is_own_folder(vms) || !matches!(file_at(vms), Ok(Some(_) | None)));
+    all.retain(|vms| *vms != home.vms() && !matches!(file_at(vms), Ok(Some(there)) if own == Some(there)));
+    Ok(all.iter().map(|vms| home.with_vms(vms)).collect())
 }
 
 impl VmOfHome {

@@ -34,12 +34,13 @@
 //! path, takes it. A record of an earlier version has no identity, and takes the device that is there.
 //!
 //! The launcher gets a path and a format. So directly before that each path is compared with the file whose format was told
-//! ([`check_unchanged`]), and a disk that is to be made is marked as absent: the launcher takes no file that has come there.
+//! ([`check_unchanged`]). A new disk is made here before (`new_disk`), and recorded with the identity of that very file. A path
+//! that has no location all the same is marked as absent: the launcher takes no file that has come there.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::homes::all_vms;
 use crate::host_file::{
-    HostDevice, HostDevices, HostDisk, HostDisks, HostFile, begins_as_qcow2, files, paths, unclear,
+    HostDevice, HostDevices, HostDisk, HostDisks, HostFile, begins_as_qcow2, paths, unclear,
 };
 use crate::path::file_at;
 use crate::place::Home;
@@ -162,19 +163,6 @@ pub fn settle(vmi: &serde_json::Value, volumes: &BTreeMap<String, Source>) {
     }
 }
 
-/// Adds the files that the launcher has made since: they are raw. True if there are any.
-pub fn add_made(record: &mut Record) -> Result<bool> {
-    let made = files(&record.sync.vmi)?.into_iter().filter_map(|(volume, (_, file))| {
-        let is_made =
-            !record.sync.resolved.volumes.contains_key(&volume) && !record.host_disks.contains_key(&volume);
-        is_made.then_some((volume, HostDisk { file, format: Format::Raw }))
-    });
-    let made: HostDisks = made.collect();
-    let any = !made.is_empty();
-    record.host_disks.extend(made);
-    Ok(any)
-}
-
 /// Tells the formats of a record's hostDisks again, before its VM starts again. After an error the record is as it was.
 pub fn refresh(home: &Home, record: &mut Record, judge: impl Fn(&Path) -> Result<Format>) -> Result<()> {
     let devices = same_devices(record)?;
@@ -281,14 +269,23 @@ fn is_device_of_guest(home: &Home, device: &HostDevice) -> Result<bool> {
 fn is_in_device_of_vm(home: &Home, path: &Path) -> Result<bool> {
     let Ok(storage) = Storage::of_path(path) else { return Ok(false) };
     let vms = all_vms(home)?.into_iter().filter_map(|(_, vm)| vm.ok());
-    Ok(vms.map(|vm| vm.record.sync).any(|sync| {
-        sync.resolved.volumes.iter().any(|(volume, source)| match source {
-            Source::Block { path } if !raw_disks::is_only_read(&sync.vmi, volume) => {
-                Storage::of_path(path).is_ok_and(|device| device.shares_bytes(&storage))
+    Ok(vms.map(|vm| vm.record).any(|record| {
+        record.sync.resolved.volumes.iter().any(|(volume, source)| match source {
+            Source::Block { path } if !raw_disks::is_only_read(&record.sync.vmi, volume) => {
+                is_at_its_path(record.devices.get(volume), path)
+                    && Storage::of_path(path).is_ok_and(|device| device.shares_bytes(&storage))
             }
             _ => false,
         })
     }))
+}
+
+/// True if the device at the path of a record is the one of its VM: another one may have got the path. Earlier versions recorded no
+/// device.
+fn is_at_its_path(known: Option<&HostDevice>, path: &Path) -> bool {
+    known.is_none_or(|known| {
+        HostDevice::find(path).is_ok_and(|now| now.is_some_and(|now| now.id.may_be(&known.id)))
+    })
 }
 
 /// Use of the file at this path, by all records. An error if it may be a raw disk, and begins as a qcow2 image.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::disk_files::DiskFiles;
 use crate::from_image::Drive;
+use crate::host_file::files;
 use crate::new_name::{NewName, VmSource};
 use crate::resolve::image::usable;
 use api::launcher::{Resolved, Sync};
@@ -158,13 +159,15 @@ fn what_takes_the_place_of_a_qcow2_is_told_by_its_first_bytes() {
 }
 
 #[test]
-fn a_disk_that_the_launcher_makes_is_known_as_raw() {
+fn a_disk_that_a_start_makes_is_known_as_raw() {
     let place = Place::new();
     let mut record = place.record(Resolved::default());
-    assert!(!add_made(&mut record).unwrap());
-    place.image("disk.img", &[], 8192);
-    assert!(add_made(&mut record).unwrap());
-    assert!(!add_made(&mut record).unwrap());
+    crate::new_disk::make_disk(&mut record, "root", &place.disk, 8192).unwrap();
+    check_unchanged(&record).unwrap();
+    assert_eq!(record.host_disks["root"].format, Format::Raw);
+    place.write(QCOW2, 0);
+    assert_eq!(place.next(&mut record).unwrap(), Format::Raw);
+    crate::new_disk::make_disk(&mut record.clone(), "root", &place.disk, 8192).unwrap_err();
     fs::rename(place.image("new.img", QCOW2, 8192), &place.disk).unwrap();
     refresh(&place.home, &mut record, usable).unwrap_err();
     fs::remove_file(&place.disk).unwrap();
@@ -404,6 +407,22 @@ impl Drop for Loop {
     fn drop(&mut self) {
         std::process::Command::new("losetup").arg("-d").arg(&self.0).status().unwrap();
     }
+}
+
+/// A qcow2 image that another loop device is over, at the path of a device that a VM had, was opened as a raw disk.
+#[test]
+fn a_file_below_a_device_that_has_the_path_of_another_one_is_no_raw_disk() {
+    let place = Place::new();
+    let (own, image) = (place.image("own.img", b"", 1 << 20), place.image("image.img", QCOW2, 1 << 20));
+    let (Some(device), Some(second)) = (Loop::over(&own), Loop::over(&image)) else { return };
+    let path = place.folder.path().join("device");
+    lead(&path, &device);
+    with_device(&place, &path);
+    assert!(is_written_raw(&place.home, &own).unwrap());
+    lead(&path, &second);
+    assert_eq!(place.run(&image).unwrap(), Format::Qcow2);
+    assert!(!is_written_raw(&place.home, &image).unwrap());
+    assert!(is_written_raw(&place.home, &own).unwrap());
 }
 
 /// The guest wrote to the disk that had got the path of its device.

@@ -54,11 +54,14 @@ impl HostFile {
             Ok(facts) if !facts.is_file() => Ok(None),
             Ok(_) => {
                 let file = File::open(path).map_err(cannot)?;
-                let size = file.metadata().map_err(cannot)?.len();
-                let id = LastingFileId::of(&file).map_err(|e| cannot(e.into()))?;
-                Ok(Some(HostFile { id, size }))
+                HostFile::of(&file).map(Some).map_err(cannot)
             }
         }
+    }
+
+    /// This open file.
+    pub(crate) fn of(file: &File) -> io::Result<HostFile> {
+        Ok(HostFile { id: LastingFileId::of(file)?, size: file.metadata()?.len() })
     }
 
     /// Opens the file for writing once, as QEMU will: overlayfs copies a file of a lower layer then, and the copy has another time of

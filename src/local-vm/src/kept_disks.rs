@@ -3,12 +3,13 @@
 use crate::Notify;
 use crate::disk_files::{DiskFiles, KeepReason, reason_to_keep, users};
 use crate::error::{Error, ErrorKind, Result};
-use crate::homes::VmOfHome;
+use crate::homes::{VmOfHome, all_vms, lists};
 use crate::host_file::paths;
 use crate::lock::{LOCK, Lock};
 use crate::path::{entries as folder_entries, file_at};
-use crate::place::{Home, check_name};
+use crate::place::{Home, check_name, is_own_folder};
 use crate::pool_disk::{DISK, PoolDisk};
+use crate::raw_disks;
 use crate::record::{Record, Vm};
 use crate::resolve::disk_record::{DiskRecord, entries, exists};
 use crate::resolve::pool_users::{files_of, identities, other_user, user_in_other_home};
@@ -41,6 +42,9 @@ pub struct KeptDisk {
     pub created: Option<String>,
     /// Names of the VMs whose disk it is, running or stopped.
     pub vms: Vec<String>,
+    /// The same of other homes that are there, each with the folder of its VMs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vms_of_other_homes: Vec<String>,
     /// Reason why no VM can use it: its record is damaged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
@@ -63,8 +67,29 @@ pub fn list(home: &Home) -> Result<Vec<KeptDisk>> {
         }
     }
     names.sort();
-    let users = users(Vm::all(home)?)?;
-    names.into_iter().map(|name| facts(home, name, &users)).collect()
+    let (own, others) = (users(Vm::all(home)?)?, users_in_other_homes(home)?);
+    let with_others = |name: String| {
+        let files = identities(&pool.join(&name))?;
+        let disk = facts(home, name, &own)?;
+        let mut vms: Vec<String> =
+            others.iter().filter(|(used, _)| files.contains(used)).map(|(_, vm)| vm.clone()).collect();
+        vms.dedup();
+        Ok(KeptDisk { vms_of_other_homes: vms, ..disk })
+    };
+    names.into_iter().map(with_others).collect()
+}
+
+/// Files that VMs of other homes use. A record there that cannot be read says nothing in a list.
+fn users_in_other_homes(home: &Home) -> Result<Vec<(FileId, String)>> {
+    let mut found = vec![];
+    for (whose, vm) in all_vms(home)? {
+        if let (Some(whose), Ok(vm)) = (whose.filter(|whose| whose.vms.is_some()), vm)
+            && matches!(vm.is_copy(), Ok(false))
+        {
+            found.extend(users(vec![(whose.to_string(), Ok(vm))]).unwrap_or_default());
+        }
+    }
+    Ok(found)
 }
 
 /// True for a folder of a disk. One that nothing but other files were left in by a removal is none.
@@ -192,9 +217,31 @@ fn check_unused(home: &Home, name: &str, folder: &Path, judged: &[String], force
 fn check_other_homes(home: &Home, name: &str, folder: &Path) -> Result<()> {
     match user_in_other_home(home, folder)? {
         Some(vm) => Err(Error::failed(format!("{name} is a disk of the VM {vm}")).with_hint(
-            "give the verb the same XDG_STATE_HOME as that VM has; -f removes the disk in any case",
+            "give the verb the same XDG_STATE_HOME or --root as that VM has; -f removes the disk in any case",
         )),
         None => Ok(()),
+    }
+}
+
+/// Removes a home that is gone for good from the lists of those whose VMs have disks of this one. `folder`: that of its VMs, or its
+/// root.
+pub fn forget_home(home: &Home, folder: &Path) -> Result<()> {
+    let mut is_known = false;
+    for vms in [folder.to_owned(), folder.join("state/vms")] {
+        if is_own_folder(&vms) {
+            let what = format!("{} is there, so its VMs are known", vms.display());
+            return Err(Error::refused(what).with_hint("remove the VM that has the disk"));
+        }
+        for list in lists(home) {
+            is_known |= raw_disks::forget_home(list, &vms)?;
+        }
+    }
+    match is_known {
+        true => Ok(()),
+        false => {
+            let what = format!("{} is not noted as a home whose VMs have disks here", folder.display());
+            Err(Error::new(ErrorKind::NotFound, what))
+        }
     }
 }
 
@@ -322,7 +369,16 @@ fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDi
     let is_own = |(used, _): &&(FileId, String)| files.contains(used);
     let mut vms: Vec<String> = users.iter().filter(is_own).map(|(_, vm)| vm.clone()).collect();
     vms.dedup();
-    Ok(KeptDisk { size, allocated, created: record.map(|record| record.created), from, vms, name, fault })
+    Ok(KeptDisk {
+        size,
+        allocated,
+        created: record.map(|record| record.created),
+        from,
+        vms,
+        vms_of_other_homes: vec![],
+        name,
+        fault,
+    })
 }
 
 #[cfg(test)]

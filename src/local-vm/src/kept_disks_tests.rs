@@ -271,7 +271,7 @@ fn of_other_home(home: &Home, folder: &Path, disk: &Path, is_by_path: bool) -> H
         false => serde_json::Value::Null,
     };
     let vm = stopped(&other, disk.to_owned(), vmi);
-    crate::raw_disks::keep(&other, Some(&other.vms()), vm.record.disks()).unwrap();
+    raw_disks::keep(&other, Some(&other.vms()), vm.record.disks()).unwrap();
     other
 }
 

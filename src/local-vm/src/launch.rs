@@ -95,8 +95,8 @@ pub fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     start_for(Purpose::TakeOver, program, home, name)
 }
 
-/// A client of the VM's launcher for a caller that gives it a new request. If none answers, one is started. It knows nothing of an
-/// earlier request: after a launcher that was killed it would start that one by itself. The caller holds the VM's lock.
+/// Returns a client of the VM's launcher, for a caller that gives it a new request. If no launcher answers, one is started. The request of
+/// an earlier launcher is removed before, since the new launcher would start that request by itself. The caller holds the VM's lock.
 pub(crate) fn start_anew(program: &Path, home: &Home, name: &str) -> Result<Client> {
     start_for(Purpose::NewStart, program, home, name)
 }

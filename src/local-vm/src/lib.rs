@@ -12,7 +12,10 @@
 //!     new_name ── the name of a new VM, locked from its choice until the VM has started
 //!     client ── requests to the launcher, and its streams; user_words ── its messages with the user's names
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
+//!     earlier_state ── EFI variables and TPM of a stopped VM, while another one takes its place
+//!     new_disk ── a new disk in a file of the user, made before the launcher starts
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
+//!     home_entries ── homes in a list of disks; absent_homes ── those that are not there; disk_owners ── homes in whose folders the disks of a VM lie
 //!     homes ── VMs of all homes that share disks; moved_home ── paths of a record whose home was moved
 //!     disk_files ── disk files of all VMs, which no conversion, start or removal takes away; vm_folder ── removal of a VM's files
 //!     pool_disk ── disks of the pool, as records know them; imported_disks ── those that a test imports and removes
@@ -22,11 +25,14 @@
 //! The package neither prints nor reads a terminal: messages for the user go to a [`Notify`]. A program that
 //! uses it serves the hidden verb [`worker::VERB`].
 
+mod absent_homes;
 mod check;
 pub mod client;
 pub mod confined;
 pub mod disk_files;
+mod disk_owners;
 pub mod disks;
+mod earlier_state;
 mod error;
 #[cfg(test)]
 mod fake_launcher;
@@ -34,6 +40,7 @@ mod fake_launcher;
 mod fake_qemu;
 pub mod forwarding;
 pub mod from_image;
+mod home_entries;
 mod homes;
 pub mod host_disks;
 pub mod host_file;
@@ -43,6 +50,7 @@ pub mod launch;
 mod lock;
 pub mod manifest;
 mod moved_home;
+mod new_disk;
 pub mod new_name;
 pub mod path;
 pub mod place;

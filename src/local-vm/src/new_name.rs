@@ -20,7 +20,7 @@ use crate::vm_folder::{LeftFolder, remove_left};
 use cdi::source::name_digest;
 use std::collections::BTreeSet;
 
-/// Numbers that are tried, from 1 on, which is not written.
+/// Numbers that are tried at the end of a name. The number 1 is not written.
 const NUMBERS: std::ops::Range<u32> = 1..1000;
 
 /// Name of a new VM, locked. Dropped before its VM has a record, it leaves no folder.

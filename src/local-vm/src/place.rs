@@ -60,6 +60,8 @@ pub struct Home {
     root: Option<PathBuf>,
     /// Rules for the folders above the runtime folder.
     above: Parents,
+    /// The home that the environment names, where this is another one (`--root`).
+    environment: Option<Box<Home>>,
 }
 
 impl Home {
@@ -72,6 +74,16 @@ impl Home {
 
     /// The folders by the flag and these environment variables, unchecked: to look into. Creates nothing.
     pub fn from_env(root: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Home> {
+        let mut home = Home::of(root, &variable)?;
+        if home.root.is_some() {
+            let own = Home::of(variable("CORACLE_HOME").map(PathBuf::from), &variable).ok();
+            home.environment =
+                own.filter(|own| (&own.state, &own.data) != (&home.state, &home.data)).map(Box::new);
+        }
+        Ok(home)
+    }
+
+    fn of(root: Option<PathBuf>, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Home> {
         // The XDG specification says that relative paths are to be ignored.
         let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(root) = root.filter(|root| !root.as_os_str().is_empty()) {
@@ -88,6 +100,7 @@ impl Home {
                 cache: below("cache"),
                 above: Parents::Named,
                 root: Some(root),
+                environment: None,
             });
         }
         let home = path("HOME");
@@ -112,6 +125,7 @@ impl Home {
             ),
             above: Parents::Safe,
             root: None,
+            environment: None,
         })
     }
 
@@ -120,9 +134,31 @@ impl Home {
         self.state.join("vms")
     }
 
-    /// The same folders with the VMs of another home.
+    /// The home with these VMs. One below one folder (`--root`) has all folders there; of another one only the folder of the VMs is known,
+    /// and the others are those of this home.
     pub(crate) fn with_vms(&self, vms: &Path) -> Home {
-        Home { state: vms.parent().unwrap_or(vms).to_owned(), ..self.clone() }
+        let root = vms.ancestors().nth(2).filter(|_| vms.ends_with("state/vms"));
+        match root.map(|root| Home::of(Some(root.to_owned()), &|_| None)) {
+            Some(Ok(home)) => home,
+            _ => Home { state: vms.parent().unwrap_or(vms).to_owned(), ..self.clone() },
+        }
+    }
+
+    /// The same folders with the data of another home, for its list of disks.
+    pub(crate) fn with_data(&self, data: PathBuf) -> Home {
+        Home { data, ..self.clone() }
+    }
+
+    /// The home that the environment names, where this is another one. It may have VMs with disks of this one, and notes homes that
+    /// have. One that others can write to is not believed.
+    pub(crate) fn environment(&self) -> Option<&Home> {
+        self.environment.as_deref().filter(|own| match own.check() {
+            Ok(()) => own.data.symlink_metadata().is_err() || is_own_folder(&own.data),
+            Err(e) => {
+                tracing::debug!("the home of the environment is not asked: {e}");
+                false
+            }
+        })
     }
 
     /// Folder of one VM.
@@ -298,6 +334,14 @@ impl Home {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// True for a folder of this user that not every user can write to.
+pub(crate) fn is_own_folder(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = rustix::process::geteuid().as_raw();
+    std::fs::metadata(folder)
+        .is_ok_and(|facts| facts.is_dir() && facts.uid() == own && facts.mode() & 0o002 == 0)
 }
 
 /// The path of a file or folder without links; its last parts may be missing yet.

@@ -15,6 +15,9 @@ pub(crate) const RECORD: &str = "disk.json";
 /// Name of the mark of a removal that has not ended: the record that the disk had.
 pub(crate) const REMOVING: &str = "removing";
 
+/// Name of the mark of an import that has not ended.
+pub(crate) const IMPORTING: &str = "importing";
+
 /// Value of `schema` in the record.
 pub(crate) const SCHEMA: &str = "coracle.disk/v1";
 /// Longest record that is read.
@@ -74,8 +77,16 @@ pub(crate) fn is_pool_disk(home: &Home, path: &Path, here: FileId) -> Result<boo
     if own.iter().any(|folder| is_here(folder) && marks(folder).next().is_some()) {
         return Ok(true);
     }
+    // The disk itself may be a link.
     let named = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
-    Ok(named.is_some_and(|folder| is_here(&folder) && marks(&folder).any(|mark| is_record(&mark))))
+    let folders = named.into_iter().chain(path.parent().and_then(|folder| folder.canonicalize().ok()));
+    Ok(folders.into_iter().any(|folder| is_here(&folder) && marks(&folder).any(|mark| is_record(&mark))))
+}
+
+/// True for a folder with the record of a disk, or with the mark of its import or removal.
+pub(crate) fn is_marked(folder: &Path) -> bool {
+    [RECORD, REMOVING].map(|mark| folder.join(mark)).iter().any(|mark| mark.is_file() && is_record(mark))
+        || folder.join(IMPORTING).is_file()
 }
 
 /// True for the record of a disk, also for one that cannot be read, if the folder above has the name of a pool. A user's own `disk.json` is

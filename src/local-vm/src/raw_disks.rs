@@ -22,14 +22,16 @@
 //! that of another home with this list (`XDG_STATE_HOME`, `--root`).
 
 use crate::error::{Error, Result};
+use crate::home_entries::{self, HomeEntry};
 use crate::host_file::{HostDevice, HostDevices, HostDisks, HostFile, paths, unclear};
 use crate::path::file_at;
 use crate::place::{Home, Lock};
 use crate::whole_file::write_whole;
 use api::launcher::{Format, Source, Sync};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use storage::FileId;
 use storage::protected::ProtectedFile;
@@ -38,6 +40,8 @@ use storage::protected::ProtectedFile;
 const SCHEMA: &str = "coracle.raw-disks/v1";
 /// Number of disks from which on those are dropped whose file is gone. Until then storage that is not there now may come back.
 const MANY: usize = 1000;
+/// Longest list that is read.
+const LONGEST: u64 = 64 << 20;
 
 /// Content of the file `raw-disks.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,12 +51,16 @@ struct RawDisks {
     /// Block devices that guests could write to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     devices: Vec<HostDevice>,
-    /// Disks that were no raw ones: no unfinished file of another program's run, whatever their names are.
+    /// Disks that VMs used in another format than raw (qcow2). By this list, a disk named `NAME.partial` is not removed as the rest of an
+    /// interrupted run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     images: Vec<RawDisk>,
     /// Folders of the VMs of the homes whose disks are noted here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     homes: Vec<PathBuf>,
+    /// These homes with the files of their VMs. Earlier versions noted no files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    home_entries: Vec<HomeEntry>,
 }
 
 /// The parts of a VM's record that tell its disks.
@@ -63,14 +71,33 @@ pub(crate) struct RecordedDisks<'a> {
     pub(crate) devices: &'a HostDevices,
 }
 
+impl RecordedDisks<'_> {
+    /// Paths of all files that the VM uses: those of its volumes and its kernel, hostDisks that are not there, and the files under its
+    /// loop devices.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let RecordedDisks { sync: Sync { vmi, resolved, .. }, devices, .. } = self;
+        let volumes = resolved.volumes.values().filter_map(|source| match source {
+            Source::Image { path, .. } | Source::File { path, .. } | Source::Block { path } => {
+                Some(path.clone())
+            }
+            Source::Folder { .. } | Source::Absent => None,
+        });
+        let kernel =
+            resolved.kernel.iter().flat_map(|kernel| [Some(kernel.kernel.clone()), kernel.initrd.clone()]);
+        let host_disks = paths(vmi).map(|(_, path)| path).filter(|path| !path.as_os_str().is_empty());
+        let backings = devices.values().filter_map(HostDevice::backing).map(|(path, _)| path.to_owned());
+        volumes.chain(kernel.flatten()).chain(host_disks).chain(backings).collect()
+    }
+}
+
 /// Disks of a record, for the time after it.
 #[derive(Debug, Default)]
 pub(crate) struct DisksOfVm {
     pub(crate) raw: Vec<RawDisk>,
     pub(crate) devices: Vec<HostDevice>,
     pub(crate) images: Vec<RawDisk>,
-    /// Folder of the VMs of its home.
-    pub(crate) vms: Option<PathBuf>,
+    /// Its home, with the files of the VM.
+    pub(crate) home: Option<HomeEntry>,
 }
 
 /// A raw disk as it was at the last start of its VM.
@@ -111,14 +138,14 @@ pub(crate) fn keep(home: &Home, vms: Option<&Path>, record: RecordedDisks<'_>) -
             raw: of_record(record)?,
             devices: devices_of_record(record)?,
             images: images.collect(),
-            vms: vms.map(Path::to_owned),
+            home: vms.map(|vms| HomeEntry::new(home, vms, record.files())).transpose()?,
         },
     )
 }
 
 /// Adds disks to those that are kept.
 pub(crate) fn add(home: &Home, mut new: DisksOfVm) -> Result<()> {
-    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() && new.vms.is_none() {
+    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() && new.home.is_none() {
         return Ok(());
     }
     let path = home.raw_disks();
@@ -128,14 +155,13 @@ pub(crate) fn add(home: &Home, mut new: DisksOfVm) -> Result<()> {
     new.raw.retain(|new| !kept.disks.iter().any(|old| old.file == new.file && old.stands_for(new)));
     new.devices.retain(|new| !kept.devices.contains(new));
     new.images.retain(|new| !kept.images.contains(new));
-    let vms = new.vms.filter(|vms| !kept.homes.contains(vms));
+    let is_home_new = match new.home {
+        Some(home) => home_entries::add(&mut kept.homes, &mut kept.home_entries, home)?,
+        None => false,
+    };
     // A full file system forbids no removal of a VM whose start noted its disks.
-    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() && vms.is_none() {
+    if new.raw.is_empty() && new.devices.is_empty() && new.images.is_empty() && !is_home_new {
         return Ok(());
-    }
-    kept.homes.extend(vms);
-    if kept.homes.len() > MANY {
-        kept.homes.retain(|vms| vms.exists());
     }
     kept.disks
         .retain(|old| !new.raw.iter().any(|new| new.file.is_unchanged(&old.file) && new.stands_for(old)));
@@ -177,6 +203,25 @@ pub(crate) fn devices_of_record(record: RecordedDisks<'_>) -> Result<Vec<HostDev
 /// Folders of the VMs of the homes whose disks are noted here.
 pub(crate) fn noted_homes(home: &Home) -> Result<Vec<PathBuf>> {
     RawDisks::read(home).map(|kept| kept.homes)
+}
+
+/// The homes of this list by the folders of their VMs, those whose files are noted, and the raw disks.
+pub(crate) fn noted(home: &Home) -> Result<(Vec<PathBuf>, Vec<HomeEntry>, Vec<HostFile>)> {
+    let kept = RawDisks::read(home)?;
+    Ok((kept.homes, kept.home_entries, kept.disks.into_iter().map(|disk| disk.file).collect()))
+}
+
+/// Removes a home from this list. False if the list does not have it.
+pub(crate) fn forget_home(home: &Home, vms: &Path) -> Result<bool> {
+    if !noted_homes(home)?.iter().any(|noted| noted == vms) {
+        return Ok(false);
+    }
+    let path = home.raw_disks();
+    let _lock = Lock::wait(&path.with_extension("lock"))?;
+    let mut kept = RawDisks::read(home)?;
+    kept.homes.retain(|noted| noted != vms);
+    kept.home_entries.retain(|noted| noted.vms != vms);
+    kept.write(&path).map(|()| true)
 }
 
 /// The block devices of VMs that are gone.
@@ -339,7 +384,7 @@ impl RawDisk {
 impl RawDisks {
     fn read(home: &Home) -> Result<RawDisks> {
         let path = home.raw_disks();
-        let bytes = match std::fs::read(&path) {
+        let bytes = match read_bounded(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 return Ok(RawDisks {
                     schema: SCHEMA.into(),
@@ -347,6 +392,7 @@ impl RawDisks {
                     devices: vec![],
                     images: vec![],
                     homes: vec![],
+                    home_entries: vec![],
                 });
             }
             other => other.map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?,
@@ -364,6 +410,18 @@ impl RawDisks {
             .map_err(|e| Error::failed("cannot write the list of raw disks").because(e))?;
         write_whole(path, &text)
     }
+}
+
+/// Content of a regular file of limited length.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let file = openat(CWD, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    let file = std::fs::File::from(file);
+    let facts = file.metadata()?;
+    if !facts.is_file() || facts.len() > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a file of at most 64 MiB"));
+    }
+    let mut bytes = vec![];
+    file.take(LONGEST).read_to_end(&mut bytes).map(|_| bytes)
 }
 
 #[cfg(test)]

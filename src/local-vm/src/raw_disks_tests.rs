@@ -1,7 +1,7 @@
 //! Raw disks whose guest wrote the header of a qcow2 image, while their VM is there and after it is gone.
 
 use super::*;
-use crate::host_disks::{add_made, format_of_host_disk, is_known_raw, is_written_raw, note_raw, recorded};
+use crate::host_disks::{format_of_host_disk, is_known_raw, is_written_raw, note_raw, recorded};
 use crate::host_file::files;
 use crate::record::Record;
 use api::launcher::{Resolved, Sync};
@@ -133,7 +133,8 @@ fn a_disk_that_the_launcher_made_for_a_killed_start_is_no_qcow2() {
     assert!(!place.knows(&place.disk));
     place.image("disk.img");
     assert!(place.refusal(&place.disk).contains("lies where a VM had a raw disk"));
-    assert!(add_made(&mut record).unwrap());
+    let file = HostFile::find(&place.disk).unwrap().unwrap();
+    record.host_disks.insert("root".to_owned(), crate::host_file::HostDisk { file, format: Format::Raw });
     place.save(&record);
     assert!(place.knows(&place.disk));
     place.forget();
@@ -287,7 +288,14 @@ fn kept_disks_whose_files_are_gone_are_dropped_once_there_are_many() {
     let file = HostFile::find(&place.image("disk.img")).unwrap().unwrap();
     let gone = |i| RawDisk::recorded(format!("/nowhere/{i}").into(), file.clone());
     let disks = (0..MANY).map(gone).collect();
-    let many = RawDisks { schema: SCHEMA.into(), disks, devices: vec![], images: vec![], homes: vec![] };
+    let many = RawDisks {
+        schema: SCHEMA.into(),
+        disks,
+        devices: vec![],
+        images: vec![],
+        homes: vec![],
+        home_entries: vec![],
+    };
     place.home.make(&place.home.pool()).unwrap();
     many.write(&place.home.raw_disks()).unwrap();
     place.image("disk.img.new");

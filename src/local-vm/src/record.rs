@@ -8,7 +8,7 @@
 //! record is the part of `coracle run`.
 
 use super::client::{Client, NextState};
-use super::host_file::{HostDevice, HostDevices, HostDisks, paths};
+use super::host_file::{HostDevices, HostDisks};
 use super::launch;
 use super::lock::{self, LOCK};
 use super::moved_home;
@@ -19,7 +19,7 @@ use super::record_folder::RecordFolder;
 use super::user_words::UserWords;
 use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
-use api::launcher::{Answer, Life, Request, Source, State, Sync};
+use api::launcher::{Answer, Life, Request, State, Sync};
 use launcher_client::process;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,18 +117,7 @@ impl Record {
     /// Paths of all files that the VM uses: those of its volumes and its kernel, hostDisks that its launcher makes or has made, and the files
     /// under its loop devices.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let Sync { vmi, resolved, .. } = &self.sync;
-        let volumes = resolved.volumes.values().filter_map(|source| match source {
-            Source::Image { path, .. } | Source::File { path, .. } | Source::Block { path } => {
-                Some(path.clone())
-            }
-            Source::Folder { .. } | Source::Absent => None,
-        });
-        let kernel =
-            resolved.kernel.iter().flat_map(|kernel| [Some(kernel.kernel.clone()), kernel.initrd.clone()]);
-        let host_disks = paths(vmi).map(|(_, path)| path).filter(|path| !path.as_os_str().is_empty());
-        let backings = self.devices.values().filter_map(HostDevice::backing).map(|(path, _)| path.to_owned());
-        volumes.chain(kernel.flatten()).chain(host_disks).chain(backings).collect()
+        self.disks().files()
     }
 
     /// Writes the record to disk, whole or not at all.

@@ -6,6 +6,7 @@
 //! | where it was written | same | same | its VM |
 //! | a backup that was restored | same | other | its VM |
 //! | moved, or reached by a link | other | same | its VM, with the disks that moved with it (`moved_home`); the next start notes the new path |
+//! | a snapshot of its file system | other | same, as at the noted path | a copy as long as the noted folder has a record |
 //! | copied, or moved to another file system | other | other | a copy as long as the noted folder has a record |
 
 use crate::error::{Error, Result};
@@ -32,7 +33,13 @@ impl RecordFolder {
 
     /// True if a record that notes this folder is a copy where it is found, in `folder`.
     pub(crate) fn is_copied_to(&self, folder: &Path) -> Result<bool> {
-        Ok(self.path != folder && !id(folder)?.may_be(&self.id) && self.has_other_record(folder)?)
+        if self.path == folder || !self.has_other_record(folder)? {
+            return Ok(false);
+        }
+        // A snapshot of a file system has the numbers and the times of birth of the original. A folder that cannot be looked at may
+        // be the original.
+        let is_original_there = id(&self.path).map_or(true, |there| there.may_be(&self.id));
+        Ok(is_original_there || !id(folder)?.may_be(&self.id))
     }
 
     /// True if the noted folder has a record, and is not `folder`.
@@ -41,6 +48,11 @@ impl RecordFolder {
         let is_gone = matches!(file_at(&self.path.join(RECORD)), Ok(None));
         let is_same = matches!(file_at(&self.path), Ok(noted) if noted == file_at(folder)?);
         Ok(!is_gone && !is_same)
+    }
+
+    /// True if the noted folder is one of this folder of VMs.
+    pub(crate) fn is_in(&self, vms: &Path) -> bool {
+        self.path.parent() == Some(vms)
     }
 
     /// The noted path of a VM that was moved to `folder`.
@@ -148,6 +160,50 @@ mod tests {
         assert!(!copied.vm("web").exists());
         assert!(!remove_copy(&own, "web").unwrap() && own.vm("web").exists());
         assert!(Vm::open(&own, "web").unwrap().standing().unwrap().is_up());
+    }
+
+    /// `rm -f` in a snapshot of the file system ended the guest of the original.
+    #[test]
+    fn a_snapshot_of_a_home_is_a_copy_while_the_original_is_there() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (place.path().join("h"), place.path().join("h2"));
+        let mount = |folder: &Path| {
+            fs::create_dir(folder).unwrap();
+            let mut mount = Command::new("mount");
+            mount
+                .args(["-t", "tmpfs", "-o", "mode=700", "none"])
+                .arg(folder)
+                .output()
+                .is_ok_and(|done| done.status.success())
+        };
+        let unmount = |folder: &Path| drop(Command::new("umount").arg(folder).output());
+        if !mount(&first) {
+            eprintln!("skipped: no file system can be mounted here");
+            return;
+        }
+        assert!(mount(&second));
+        let qemu = Qemu::start(place.path(), "web");
+        // Both file systems number their files alike.
+        for home in [home(&first), home(&second)] {
+            running(&home, &qemu);
+        }
+        let number =
+            |home: &Home| std::os::unix::fs::MetadataExt::ino(&fs::metadata(home.vm("web")).unwrap());
+        let (own, snapshot) = (home(&first), home(&second));
+        let is_alike = number(&own) == number(&snapshot);
+        let mut record: serde_json::Value =
+            serde_json::from_slice(&fs::read(own.vm_record("web")).unwrap()).unwrap();
+        record["folder"]["id"] = serde_json::json!({"ino": number(&own)});
+        for home in [&own, &snapshot] {
+            fs::write(home.vm_record("web"), record.to_string()).unwrap();
+        }
+        let (opened, removed) = (Vm::open(&snapshot, "web").map(drop), remove_copy(&snapshot, "web"));
+        let is_up = Vm::open(&own, "web").unwrap().standing().unwrap().is_up();
+        unmount(&first);
+        unmount(&second);
+        assert!(is_alike, "the test needs two file systems that number their files alike");
+        assert!(opened.unwrap_err().to_string().starts_with("web is a copy of the VM in "));
+        assert!(removed.unwrap() && is_up);
     }
 
     #[test]

@@ -13,12 +13,15 @@
 use super::client::Client;
 use super::confined;
 use super::disk_files::check_start;
+use super::disk_owners;
+use super::earlier_state::EarlierState;
 use super::host_disks;
 use super::host_file;
 use super::kept_disks;
 use super::launch;
 use super::manifest::{Finding, Located, Objects, refusal};
 use super::moved_home;
+use super::new_disk;
 use super::new_name::{NewName, VmSource};
 use super::path::absolute;
 use super::place::{Home, Lock, check_name};
@@ -149,15 +152,19 @@ impl Starter<'_> {
         }
         let claimed = claim()?;
         let before = self.free(home, name, &checked.machine.namespace, claimed.lock()?)?;
+        let earlier = before.as_ref().map(|_| EarlierState::copy(home, name)).transpose()?;
         let started = self.begin(home, name, checked, before.as_ref());
         match started {
             Ok(state) => {
+                if let Some(Err(e)) = earlier.map(|earlier| earlier.remove()) {
+                    tracing::warn!("a copy of the state of the VM before is left: {e}");
+                }
                 let vm = Vm::open(home, name)?;
                 Ok((vm, state))
             }
             Err(e) => {
-                match (before, claimed.into_lock()) {
-                    (Some(before), Some(lock)) => bring_back(home, before, &lock),
+                match (before.zip(earlier), claimed.into_lock()) {
+                    (Some((before, earlier)), Some(lock)) => bring_back(home, before, &earlier, &lock),
                     // The VM was new, so all its files are removed.
                     (None, Some(lock)) => clean(home, name, lock),
                     (_, None) => {}
@@ -232,7 +239,8 @@ impl Starter<'_> {
         record.earlier_volumes = earlier_volumes;
         host_disks::check_unchanged(&record)?;
         check_start(home, &record)?;
-        // Disks of the pool are there now.
+        new_disk::make_disks(&mut record, &machine)?;
+        // New disks and those of the pool are there now.
         host_disks::settle(&record.sync.vmi, &record.sync.resolved.volumes);
         note_disks(home, &record)?;
         record.save(home)?;
@@ -240,30 +248,30 @@ impl Starter<'_> {
         let client = launch::start_anew(self.launcher, home, name)?;
         host_disks::check_unchanged(&record)?;
         let given = host_disks::with_new_files(&record);
-        let mut vm = Vm { home: home.clone(), record };
-        let state = tell(&mut vm, &client, &given)?;
+        let vm = Vm { home: home.clone(), record };
+        let state = wait_for_start(&vm, &client, &given)?;
         confined::tell_vm(&client, &state);
         Ok(state)
     }
 }
 
-/// Notes the disks of a VM before its guest can write to them: in the list of its home, and in that of the environment, where the
-/// verbs that read disks look (another `--root`).
-fn note_disks(home: &Home, record: &Record) -> Result<()> {
+/// Notes the disks of a VM before its guest can write to them: in the list of its home, in those of the homes that own one of them, and in
+/// that of the environment, where the verbs that read disks look (another `--root`).
+pub(crate) fn note_disks(home: &Home, record: &Record) -> Result<()> {
     raw_disks::keep(home, Some(&home.vms()), record.disks())?;
-    let variable = |name: &str| std::env::var_os(name);
-    match Home::from_env(variable("CORACLE_HOME").map(PathBuf::from), variable) {
-        Ok(own) if own.raw_disks() != home.raw_disks() => {
-            if let Err(e) = raw_disks::keep(&own, Some(&home.vms()), record.disks()) {
-                tracing::warn!("the disks of {} are not noted for conversions: {e}", record.name);
-            }
-        }
-        _ => {}
+    for owner in disk_owners::owners(home, &record.files()) {
+        raw_disks::keep(&owner, Some(&home.vms()), record.disks())?;
+    }
+    if let Some(own) = home.environment()
+        && own.raw_disks() != home.raw_disks()
+        && let Err(e) = raw_disks::keep(own, Some(&home.vms()), record.disks())
+    {
+        tracing::warn!("the disks of {} are not noted for conversions: {e}", record.name);
     }
     Ok(())
 }
 
-/// Refuses a VM that runs, by the lock of which no other process starts it meanwhile.
+/// Fails if the VM runs. `lock` is the lock of the VM: while it is held, no other process starts the VM.
 fn check_stopped(vm: &Vm, lock: &Lock) -> Result<()> {
     let (name, standing) = (vm.name(), vm.standing_locked(lock)?);
     match standing.is_up() {
@@ -319,8 +327,7 @@ pub fn again(vm: &Vm, notify: Notify) -> Result<State> {
     vm.record.save(&vm.home)?;
     let client = launch::start_anew(&vm.record.launcher, &vm.home, vm.name())?;
     host_disks::check_unchanged(&vm.record)?;
-    let given = vm.record.sync.clone();
-    tell(&mut vm, &client, &given)
+    wait_for_start(&vm, &client, &vm.record.sync)
 }
 
 /// Hook programs, checked to be executable.
@@ -339,16 +346,6 @@ fn hooks(files: &[PathBuf]) -> Result<Vec<Hook>> {
         }
     };
     files.iter().map(hook).collect()
-}
-
-/// Gives the VM to its launcher, waits until the VM runs or has ended, and records the disks that the launcher has made.
-fn tell(vm: &mut Vm, client: &Client, given: &Sync) -> Result<State> {
-    let started = wait_for_start(vm, client, given);
-    let recorded = host_disks::add_made(&mut vm.record)
-        .and_then(|is_changed| if is_changed { vm.record.save(&vm.home) } else { Ok(()) })
-        .and_then(|()| note_disks(&vm.home, &vm.record));
-    let state = started?;
-    recorded.map(|()| state)
 }
 
 /// Gives the VM to its launcher, and waits until that very request runs or has ended.
@@ -405,13 +402,17 @@ fn wait_for_start(vm: &Vm, client: &Client, given: &Sync) -> Result<State> {
     Ok(state)
 }
 
-/// Brings back the record of a VM whose place a new one could not take: the next start is of the VM that was there. A new guest that
+/// Brings back the record and the state of a VM whose place a new one could not take: the next start is of the VM that was there. A new guest that
 /// runs in spite of the error keeps its own.
-fn bring_back(home: &Home, mut before: Record, lock: &Lock) {
+fn bring_back(home: &Home, mut before: Record, earlier: &EarlierState, lock: &Lock) {
     let result = Vm::open(home, &before.name).and_then(|vm| {
-        if vm.record.sync.generation == before.sync.generation || vm.standing_locked(lock)?.is_up() {
+        if vm.record.sync.generation == before.sync.generation {
+            return earlier.remove();
+        }
+        if vm.standing_locked(lock)?.is_up() {
             return Ok(());
         }
+        earlier.bring_back()?;
         // The launcher knows this request as the one that failed.
         before.sync.generation = vm.record.sync.generation;
         before.save(home)
@@ -429,57 +430,5 @@ fn clean(home: &Home, name: &str, lock: Lock) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fake_launcher::FakeLauncher;
-    use api::launcher::{Resolved, StatePlace};
-
-    /// The guest of an earlier request passed for the new one, with the disk of the earlier one.
-    #[test]
-    fn a_guest_of_another_request_is_ended_and_is_not_the_one_that_was_to_start() {
-        let place = tempfile::tempdir().unwrap();
-        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
-        let sync = Sync { vmi: serde_json::json!({}), generation: 2, resolved: Resolved::default() };
-        let vm =
-            Vm { home: home.clone(), record: Record::new("vm", "x", false, sync, Path::new("/launcher")) };
-        let launcher = FakeLauncher::start(&home, Life::Running, 1);
-        let e = wait_for_start(&vm, &FakeLauncher::client(&home), &vm.record.sync).unwrap_err().to_string();
-        assert!(e.contains("its launcher ran request 1 in place of 2"), "{e}");
-        assert!(launcher.asked().last().unwrap().contains("destroy"), "{:?}", launcher.asked());
-        assert_eq!(launcher.state().life, Life::Failed);
-    }
-
-    #[test]
-    fn a_guest_of_the_request_is_the_one_that_was_to_start() {
-        let place = tempfile::tempdir().unwrap();
-        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
-        let sync = Sync { vmi: serde_json::json!({}), generation: 2, resolved: Resolved::default() };
-        let vm =
-            Vm { home: home.clone(), record: Record::new("vm", "x", false, sync, Path::new("/launcher")) };
-        let launcher = FakeLauncher::start(&home, Life::Running, 2);
-        let state = wait_for_start(&vm, &FakeLauncher::client(&home), &vm.record.sync).unwrap();
-        assert_eq!((state.life, state.generation), (Life::Running, 2));
-        assert_eq!(launcher.state().life, Life::Running);
-    }
-
-    /// Its EFI variables were those that another user had put there.
-    #[test]
-    fn a_vm_is_not_started_again_with_state_that_others_can_change() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let place = tempfile::tempdir().unwrap();
-        let home = Home::from_env(Some(place.path().join("h")), |_| None).unwrap();
-        let folder = place.path().join("d.img.state");
-        std::fs::create_dir(&folder).unwrap();
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
-        let state = StatePlace { variables: folder.join("efi-vars.fd"), tpm: folder.join("tpm2") };
-        let resolved = Resolved { state: Some(state), ..Resolved::default() };
-        let sync = Sync { vmi: serde_json::json!({}), generation: 1, resolved };
-        std::fs::create_dir_all(home.vm("vm")).unwrap();
-        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&home).unwrap();
-        let vm = Vm::open(&home, "vm").unwrap();
-        for refused in [again(&vm, |_| {}).map(drop), check_again(&vm)] {
-            let e = refused.unwrap_err().to_string();
-            assert!(e.contains("d.img.state can be written to by others (mode 0777)"), "{e}");
-        }
-    }
-}
+#[path = "start_tests.rs"]
+pub(crate) mod tests;

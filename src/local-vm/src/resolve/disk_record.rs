@@ -25,16 +25,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lock::LOCK;
 use crate::path::own_entries;
 use crate::place::gone;
-use crate::pool_disk::{DISK, PoolDisk, RECORD, REMOVING, SCHEMA};
+use crate::pool_disk::{DISK, IMPORTING, PoolDisk, RECORD, REMOVING, SCHEMA};
 use crate::record::now;
 use crate::whole_file::{sync_names, write_whole};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// Name of the mark of an import that has not ended.
-const IMPORTING: &str = "importing";
 
 /// Files and folders of ours there besides the lock: those of above, of an import, of records being written, and the state of the system on
 /// the disk.

@@ -142,6 +142,7 @@ impl Resolver<'_> {
             resolved.secrets.extend(folder.map(|folder| (secret.to_owned(), folder)));
         }
         resolved.state = state::place(machine, &resolved);
+        state::check_new(machine, &resolved)?;
         resolved.state.as_ref().map_or(Ok(()), state::ready)?;
         Ok(resolved)
     }

@@ -153,6 +153,7 @@ impl Pool<'_> {
             }
             Ok(Some(vm)) => Ok(Some(format!("{pvc} is a disk of the VM {vm}, too"))),
             Ok(None) => Ok(None),
+            Err(e) if self.objects.template_volumes.contains(pvc) => Err(e),
             Err(e) => Ok(Some(format!("warning: {pvc} may be the disk of another VM: {e}"))),
         }
     }
@@ -441,7 +442,7 @@ impl Origin {
 }
 
 /// A random number for a new disk.
-fn new_id() -> Result<String> {
+pub(crate) fn new_id() -> Result<String> {
     use std::io::Read as _;
     let mut bytes = [0; 16];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -450,7 +451,7 @@ fn new_id() -> Result<String> {
 }
 
 /// Size rounded up to whole blocks: with the host's cache off, QEMU cannot write a partial block at the end.
-fn whole(size: u64) -> u64 {
+pub(crate) fn whole(size: u64) -> u64 {
     size.checked_next_multiple_of(4096).unwrap_or(size)
 }
 

@@ -1,12 +1,13 @@
 //! Files of a disk in the pool, and the VMs that have one of them.
 
 use super::disk_record::DiskRecord;
+use crate::absent_homes::AbsentHomes;
 use crate::disk_files::{files_below, users};
 use crate::error::Result;
 use crate::homes::{VmOfHome, all_vms};
 use crate::lock::LOCK;
 use crate::path::file_at;
-use crate::place::Home;
+use crate::place::{Home, is_own_folder};
 use crate::pool_disk::DISK;
 use crate::record::Vm;
 use std::path::{Path, PathBuf};
@@ -24,12 +25,28 @@ pub(crate) fn user_in_other_home(home: &Home, folder: &Path) -> Result<Option<Vm
 }
 
 /// VM that has a file in this folder of the pool, among those that `counts` selects. The homes are this one, those that have noted
-/// their disks here, and the one that made the disk.
+/// their disks here, that of the environment with those noted there, and the one that made the disk. A noted home that is not there may
+/// have the disk, which is an error.
 fn find_user(home: &Home, folder: &Path, counts: impl Fn(&VmOfHome) -> bool) -> Result<Option<VmOfHome>> {
+    let found = find_known_user(home, folder, counts)?;
+    if found.is_none() && folder.exists() {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let files: Vec<PathBuf> = files_of(folder)?.into_iter().chain([folder.join(DISK)]).collect();
+        AbsentHomes::read(home)?.check(&name, &files)?;
+    }
+    Ok(found)
+}
+
+/// VM among those whose records are there.
+fn find_known_user(
+    home: &Home,
+    folder: &Path,
+    counts: impl Fn(&VmOfHome) -> bool,
+) -> Result<Option<VmOfHome>> {
     let mut vms = all_vms(home)?;
     // A record that cannot be read has its error in the list.
     if let Ok(Some(DiskRecord { vms: Some(maker), .. })) = DiskRecord::find(folder)
-        && file_at(&maker)?.is_some()
+        && is_own_folder(&maker)
         && file_at(&maker)? != file_at(&home.vms())?
     {
         let of = |name| Some(VmOfHome { name, vms: Some(maker.clone()) });

@@ -39,6 +39,28 @@ pub(super) fn place(machine: &Machine, resolved: &Resolved) -> Option<StatePlace
     Some(StatePlace { variables: folder.join("efi-vars.fd"), tpm: folder.join("tpm2") })
 }
 
+/// Refuses the state beside a disk that is to be made: it is of another disk, which is gone.
+pub(super) fn check_new(machine: &Machine, resolved: &Resolved) -> Result<()> {
+    let first = machine.disks.iter().find_map(|disk| Some((disk, file(disk, resolved)?)));
+    let Some((disk, path)) = first.filter(|_| machine.keeps_state()) else { return Ok(()) };
+    let folder = folder_of(&path);
+    let is_found = match std::fs::symlink_metadata(&folder) {
+        Err(e) if e.kind() == ErrorKind::NotFound => false,
+        Ok(found) if found.is_dir() => !entries(&folder)?.is_empty(),
+        // It is refused where it is used.
+        _ => false,
+    };
+    if resolved.volumes.contains_key(&disk.name) || !is_found {
+        return Ok(());
+    }
+    let what = format!(
+        "{} has the EFI variables or the TPM of a disk {} that is not there, and a new disk would take them over",
+        folder.display(),
+        path.display()
+    );
+    Err(Error::refused(what).with_hint("bring back that disk, or move the folder away, or remove it"))
+}
+
 /// Folder of the state that belongs to a disk.
 pub(super) fn folder_of(disk: &Path) -> PathBuf {
     let mut folder = OsString::from(disk);
@@ -255,6 +277,29 @@ mod tests {
         let next = super::place(&kept, &resolved).unwrap();
         assert_eq!(next.tpm, PathBuf::from("/e.img.state/tpm2"));
         assert_eq!(super::place(&machine(&json!({"persistent": false})), &resolved), None);
+    }
+
+    /// A disk was removed, and a new one of its name booted with its EFI variables and its TPM.
+    #[test]
+    fn a_new_disk_does_not_take_over_the_state_of_one_that_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = machine(&json!({"persistent": true}));
+        let path = folder.path().join("d.img");
+        let Volume::Host { path: disk, .. } = &mut kept.disks[2].volume else { panic!() };
+        *disk = path.display().to_string();
+        let mut resolved = Resolved::default();
+        check_new(&kept, &resolved).unwrap();
+        let (state, place) = beside(&folder);
+        ready(&place).unwrap();
+        check_new(&kept, &resolved).unwrap();
+        std::fs::write(&place.variables, "of another system").unwrap();
+        let e = check_new(&kept, &resolved).unwrap_err().to_string();
+        assert!(e.contains("d.img.state has the EFI variables or the TPM of a disk"), "{e}");
+        check_new(&machine(&json!({"persistent": false})), &resolved).unwrap();
+        let there = Source::File { path, format: Format::Raw, preallocated: false };
+        resolved.volumes.insert("root".into(), there);
+        check_new(&kept, &resolved).unwrap();
+        assert!(state.exists());
     }
 
     #[test]

@@ -1,0 +1,119 @@
+//! Homes that are noted in a list of disks (`raw-disks.json`), with the files of their VMs.
+//!
+//! A home below one folder (`--root`) moves with its own list, and has no files there. A list is of limited length: a home without
+//! noted files that is not there is dropped first, and one with files never.
+
+use crate::error::{Error, Result};
+use crate::host_file::HostFile;
+use crate::place::Home;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use storage::LastingFileId;
+
+/// Number of homes, and of files of one home, from which on those that say nothing are dropped.
+pub(crate) const MANY: usize = 1000;
+/// Largest number of homes in a list.
+const MOST: usize = 10 * MANY;
+
+/// A home that is noted in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HomeEntry {
+    /// Folder of its VMs.
+    pub(crate) vms: PathBuf,
+    /// Identity of that folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<LastingFileId>,
+    /// Files that its VMs had at their starts.
+    files: Vec<FileEntry>,
+}
+
+/// A file of a VM as it was at a start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct FileEntry {
+    path: PathBuf,
+    file: HostFile,
+}
+
+impl FileEntry {
+    /// True unless its path is free or leads to another file.
+    fn is_there(&self) -> bool {
+        HostFile::find(&self.path).map_or(true, |now| now.is_some_and(|now| now.is_same(&self.file)))
+    }
+}
+
+impl HomeEntry {
+    /// A home with these files of one of its VMs, for the list of the home `list`.
+    pub(crate) fn new(list: &Home, vms: &Path, files: Vec<PathBuf>) -> Result<HomeEntry> {
+        let is_in_one_folder = vms.ends_with("state/vms")
+            && vms
+                .ancestors()
+                .nth(2)
+                .is_some_and(|root| root.join("data/raw-disks.json") == list.raw_disks());
+        let mut noted = HomeEntry { vms: vms.to_owned(), id: folder_id(vms), files: vec![] };
+        for path in files.into_iter().filter(|_| !is_in_one_folder) {
+            noted.files.extend(HostFile::find(&path)?.map(|file| FileEntry { path, file }));
+        }
+        Ok(noted)
+    }
+
+    /// True if this is the folder of the home, by its path or its identity.
+    pub(crate) fn is_home(&self, vms: &Path) -> bool {
+        self.vms == vms || matches!((&self.id, folder_id(vms)), (Some(own), Some(now)) if own.is_surely(&now))
+    }
+
+    /// True if one of these files may be one of its VMs.
+    pub(crate) fn may_have(&self, path: &Path, file: Option<&HostFile>) -> bool {
+        self.files.iter().any(|noted| noted.path == path || file.is_some_and(|file| noted.file.is_same(file)))
+    }
+}
+
+/// Identity of a folder; `None` if it cannot be looked at.
+fn folder_id(folder: &Path) -> Option<LastingFileId> {
+    LastingFileId::of(File::open(folder).ok()?).ok()
+}
+
+/// Adds a home with its files to a list. True if the list has changed. `homes`: those of all versions, by their folders.
+pub(crate) fn add(homes: &mut Vec<PathBuf>, noted: &mut Vec<HomeEntry>, new: HomeEntry) -> Result<bool> {
+    let before = (homes.clone(), noted.clone());
+    // A home that was moved is noted by its new path.
+    let moved = noted.iter_mut().find(|old| {
+        old.vms != new.vms && matches!((&old.id, &new.id), (Some(old), Some(new)) if old.is_surely(new))
+    });
+    if let Some(moved) = moved {
+        homes.retain(|vms| *vms != moved.vms);
+        moved.vms.clone_from(&new.vms);
+    }
+    if !homes.contains(&new.vms) {
+        homes.push(new.vms.clone());
+    }
+    match noted.iter_mut().find(|old| old.vms == new.vms) {
+        None => noted.push(new.clone()),
+        Some(old) => {
+            // Another folder at the path says nothing about the files of the one before.
+            old.id.clone_from(&new.id);
+            for file in new.files {
+                if !old.files.contains(&file) {
+                    old.files.retain(|known| known.path != file.path || !known.file.is_same(&file.file));
+                    old.files.push(file);
+                }
+            }
+            if old.files.len() > MANY {
+                old.files.retain(FileEntry::is_there);
+            }
+        }
+    }
+    if homes.len() > MANY {
+        let has_files =
+            |vms: &Path| noted.iter().find(|home| home.vms == vms).is_none_or(|home| !home.files.is_empty());
+        homes.retain(|vms| *vms == new.vms || has_files(vms) || vms.exists());
+    }
+    if homes.len() > MOST {
+        let what = format!("the list of homes that share disks has {} entries", homes.len());
+        return Err(
+            Error::refused(what).with_hint("'coracle pool forget FOLDER' removes one that is gone for good")
+        );
+    }
+    noted.retain(|home| homes.contains(&home.vms));
+    Ok((&*homes, &*noted) != (&before.0, &before.1))
+}
