@@ -118,7 +118,9 @@ fn find_for(world: &World, vmi: &VirtualMachineInstance, copier: Option<&str>) -
                     return DiskNeeds::Failed { volume: name.clone(), message };
                 }
                 // No pod of ours fills it, and none writes to it: the volume is there for the launcher when it is whole.
-                Phase::PendingPopulation if data.spec.is_populated_externally() => {}
+                Phase::PendingPopulation
+                    if data.spec.is_populated_externally()
+                        || claim.is_some_and(PersistentVolumeClaim::is_filled_by_driver) => {}
                 Phase::WaitForFirstConsumer | Phase::PendingPopulation => {
                     filling.get_or_insert_with(|| {
                         format!("DataVolume {name} waits for its first consumer ({phase}), which is this VMI")

@@ -212,6 +212,12 @@ impl PersistentVolumeClaim {
         self.is_block() && modes.any(|mode| mode == "ReadWriteMany")
     }
 
+    /// True if the driver of the storage fills the volume as it creates it, from a VolumeSnapshot or a PVC.
+    pub fn is_filled_by_driver(&self) -> bool {
+        let kind = self.spec.data_source.as_ref().map(|source| source.kind.as_str());
+        kind.is_some_and(|kind| kind == "VolumeSnapshot" || kind == Kind::PersistentVolumeClaim.name())
+    }
+
     /// True if the PVC is a block device, not a file system.
     pub fn is_block(&self) -> bool {
         self.spec.is_block()

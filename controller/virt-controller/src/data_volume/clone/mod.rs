@@ -126,7 +126,7 @@ pub(super) fn is_made_by_storage(request: &Request<'_>, claim: &PersistentVolume
         && request.owns(claim)
         && claim.is_bound()
         && claim.meta.deletion_timestamp.is_none()
-        && !matches!(method::of_claim(claim), CloneMethod::Copy(_))
+        && claim.is_filled_by_driver()
 }
 
 /// Outcome while the storage creates the volume of the PVC from its source. The disk is complete when the PVC is bound to that volume.
@@ -146,7 +146,15 @@ pub(super) fn follow_population(
         .data_source
         .as_ref()
         .map_or_else(Default::default, |source| (source.kind.clone(), source.name.clone()));
-    let message = format!("the storage creates PVC {name} from the {kind} {source}");
+    let mut message = format!("the storage creates PVC {name} from the {kind} {source}");
+    let class = claim.spec.storage_class_name.as_deref();
+    let class = class.and_then(|class| request.world.storage_classes.get("", class));
+    let waits = !claim.is_bound() && class.is_some_and(|class| class.waits_for_consumer);
+    if waits {
+        message.push_str("; its volume is created on the node of the first pod that uses it");
+    }
+    // The launcher pod of a VMI is that pod.
+    let phase = if waits { Phase::PendingPopulation } else { phase };
     let outcome = Outcome::default().wait_without_pod(request, "Pending", &message);
     outcome.enter_phase(phase, false, "CloneInProgress", message)
 }

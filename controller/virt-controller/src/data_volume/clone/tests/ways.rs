@@ -299,6 +299,34 @@ fn a_snapshot_is_restored_where_there_is_a_class_for_it() {
     assert!(said(&sim, "Running").2.contains("in another namespace"), "{:?}", said(&sim, "Running"));
 }
 
+/// The volume is created for the first pod that uses it. A VMI that waited for the volume would wait for ever.
+#[test]
+fn a_vmi_is_the_first_consumer_of_a_volume_from_a_snapshot() {
+    let mut sim = cluster();
+    profile(&mut sim, json!({"snapshotClass": "shots"}));
+    sim.change(
+        &Key::new(Kind::StorageClass, "", "fast"),
+        json!({"volumeBindingMode": "WaitForFirstConsumer"}),
+    );
+    let spec = json!({
+        "source": {"snapshot": {"namespace": T, "name": "shot"}},
+        "storage": {"resources": {"requests": {"storage": "1Gi"}}},
+    });
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": spec}));
+    sim.settle();
+    assert_eq!(phase(&sim), "PendingPopulation");
+    let (_, _, message) = said(&sim, "Running");
+    assert!(message.contains("on the node of the first pod that uses it"), "{message}");
+    let mut vmi = crate::sim::vmi("web");
+    vmi["metadata"]["namespace"] = json!(T);
+    vmi["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "disk"}}]);
+    let vmi = sim.put(Kind::VirtualMachineInstance, vmi);
+    sim.settle();
+    assert!(sim.pod_of(&vmi).is_some(), "{}", sim.get(&vmi));
+    bound(&mut sim);
+    assert_eq!(phase(&sim), "Succeeded");
+}
+
 /// kube-controller-manager binds a PVC to any free volume of its class, whatever its dataSource names.
 #[test]
 fn a_clone_by_storage_fails_to_complete_on_a_free_volume_that_no_driver_made_for_it() {
