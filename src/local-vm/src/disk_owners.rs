@@ -53,10 +53,11 @@ fn folders(place: &Path) -> Vec<PathBuf> {
         let Ok(below) = place.strip_prefix(above) else { continue };
         let mut names = below.iter().map(|name| name.to_str().unwrap_or_default());
         match (names.next(), names.next(), names.next()) {
-            (Some(POOL), Some(name), Some(_)) if check_name(name).is_ok() => {
-                if has_list(above) || is_marked(&above.join(POOL).join(name)) {
-                    found.push(above.to_owned());
-                }
+            (Some(POOL), Some(name), Some(_))
+                if check_name(name).is_ok()
+                    && (has_list(above) || is_marked(&above.join(POOL).join(name))) =>
+            {
+                found.push(above.to_owned());
             }
             (Some("disks"), Some(_), Some(_)) if has_list(above) => found.push(above.to_owned()),
             (Some("state"), Some("vms"), Some(_)) if has_list(&above.join("data")) => {
