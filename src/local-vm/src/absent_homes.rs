@@ -26,7 +26,7 @@ pub(crate) struct AbsentHomes {
 }
 
 impl AbsentHomes {
-    /// Those of the lists of this home and of the environment.
+    /// Reads the homes whose VMs are not known from the lists of this home and of the home of the environment.
     pub(crate) fn read(home: &Home) -> Result<AbsentHomes> {
         let mut absent = AbsentHomes { homes: vec![], disks: vec![] };
         let own = Vm::all(home)?;

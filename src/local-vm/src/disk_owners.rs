@@ -10,7 +10,7 @@
 //! believed.
 
 use crate::path::file_at;
-use crate::place::{Home, POOL, check_name, is_own_folder};
+use crate::place::{Home, POOL, RAW_DISKS, check_name, is_own_folder};
 use crate::pool_disk::is_marked;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -45,9 +45,8 @@ fn in_real_folder(path: &Path) -> Option<PathBuf> {
 
 /// Folders with the lists of the homes that a canonical path lies in.
 fn folders(place: &Path) -> Vec<PathBuf> {
-    let has_list = |data: &Path| {
-        std::fs::symlink_metadata(data.join("raw-disks.json")).is_ok_and(|facts| facts.is_file())
-    };
+    let has_list =
+        |data: &Path| std::fs::symlink_metadata(data.join(RAW_DISKS)).is_ok_and(|facts| facts.is_file());
     let mut found = vec![];
     for above in place.ancestors().skip(1) {
         let Ok(below) = place.strip_prefix(above) else { continue };

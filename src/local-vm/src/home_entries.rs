@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::host_file::HostFile;
-use crate::place::Home;
+use crate::place::{Home, RAW_DISKS, root_of};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -45,11 +45,8 @@ impl FileEntry {
 impl HomeEntry {
     /// A home with these files of one of its VMs, for the list of the home `list`.
     pub(crate) fn new(list: &Home, vms: &Path, files: Vec<PathBuf>) -> Result<HomeEntry> {
-        let is_in_one_folder = vms.ends_with("state/vms")
-            && vms
-                .ancestors()
-                .nth(2)
-                .is_some_and(|root| root.join("data/raw-disks.json") == list.raw_disks());
+        let is_in_one_folder =
+            root_of(vms).is_some_and(|root| root.join("data").join(RAW_DISKS) == list.raw_disks());
         let mut noted = HomeEntry { vms: vms.to_owned(), id: folder_id(vms), files: vec![] };
         for path in files.into_iter().filter(|_| !is_in_one_folder) {
             noted.files.extend(HostFile::find(&path)?.map(|file| FileEntry { path, file }));
@@ -59,7 +56,7 @@ impl HomeEntry {
 
     /// True if this is the folder of the home, by its path or its identity.
     pub(crate) fn is_home(&self, vms: &Path) -> bool {
-        self.vms == vms || matches!((&self.id, folder_id(vms)), (Some(own), Some(now)) if own.is_surely(&now))
+        self.vms == vms || is_same_folder(&self.id, &folder_id(vms))
     }
 
     /// True if one of these files may be one of its VMs.
@@ -73,13 +70,15 @@ fn folder_id(folder: &Path) -> Option<LastingFileId> {
     LastingFileId::of(File::open(folder).ok()?).ok()
 }
 
+fn is_same_folder(one: &Option<LastingFileId>, other: &Option<LastingFileId>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if one.is_surely(other))
+}
+
 /// Adds a home with its files to a list. True if the list has changed. `homes`: those of all versions, by their folders.
 pub(crate) fn add(homes: &mut Vec<PathBuf>, noted: &mut Vec<HomeEntry>, new: HomeEntry) -> Result<bool> {
     let before = (homes.clone(), noted.clone());
     // A home that was moved is noted by its new path.
-    let moved = noted.iter_mut().find(|old| {
-        old.vms != new.vms && matches!((&old.id, &new.id), (Some(old), Some(new)) if old.is_surely(new))
-    });
+    let moved = noted.iter_mut().find(|old| old.vms != new.vms && is_same_folder(&old.id, &new.id));
     if let Some(moved) = moved {
         homes.retain(|vms| *vms != moved.vms);
         moved.vms.clone_from(&new.vms);

@@ -57,7 +57,7 @@ fn others(home: &Home) -> Result<Vec<Home>> {
     all.sort();
     all.dedup();
     // A home that cannot be looked at has its error in the list of its VMs. What another user has put at the path of one is not read.
-    all.retain(|vms| is_own_folder(vms) || !matches!(file_at(vms), Ok(Some(_) | None)));
+    all.retain(|vms| is_own_folder(vms) || file_at(vms).is_err());
     all.retain(|vms| *vms != home.vms() && !matches!(file_at(vms), Ok(Some(there)) if own == Some(there)));
     Ok(all.iter().map(|vms| home.with_vms(vms)).collect())
 }

@@ -59,7 +59,7 @@ impl HostFile {
         }
     }
 
-    /// This open file.
+    /// Looks at an open file: its identity and its size.
     pub(crate) fn of(file: &File) -> io::Result<HostFile> {
         Ok(HostFile { id: LastingFileId::of(file)?, size: file.metadata()?.len() })
     }

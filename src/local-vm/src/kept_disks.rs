@@ -68,15 +68,7 @@ pub fn list(home: &Home) -> Result<Vec<KeptDisk>> {
     }
     names.sort();
     let (own, others) = (users(Vm::all(home)?)?, users_in_other_homes(home)?);
-    let with_others = |name: String| {
-        let files = identities(&pool.join(&name))?;
-        let disk = facts(home, name, &own)?;
-        let mut vms: Vec<String> =
-            others.iter().filter(|(used, _)| files.contains(used)).map(|(_, vm)| vm.clone()).collect();
-        vms.dedup();
-        Ok(KeptDisk { vms_of_other_homes: vms, ..disk })
-    };
-    names.into_iter().map(with_others).collect()
+    names.into_iter().map(|name| facts(home, name, &own, &others)).collect()
 }
 
 /// Files that VMs of other homes use. A record there that cannot be read says nothing in a list.
@@ -143,10 +135,10 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
         return Err(Error::new(ErrorKind::NotFound, what));
     }
     // A start locks its VM first, and the disk then.
-    let vms = facts(home, name.to_owned(), &users(Vm::all(home)?)?)?.vms;
+    let vms = facts(home, name.to_owned(), &users(Vm::all(home)?)?, &[])?.vms;
     let locks = vms.iter().map(|vm| lock_user(home, vm)).collect::<Result<Vec<Lock>>>()?;
     let _lock = Lock::take(&folder.join(LOCK), &format!("the disk {name}"))?;
-    let disk = facts(home, name.to_owned(), &users(Vm::all(home)?)?)?;
+    let disk = facts(home, name.to_owned(), &users(Vm::all(home)?)?, &[])?;
     if let Some(vm) = disk.vms.iter().find(|&vm| !vms.contains(vm)) {
         let what = format!("the disk {name} is not removed: the VM {vm} got it meanwhile");
         return Err(Error::failed(what));
@@ -346,7 +338,13 @@ fn of_vm(home: &Home, record: &Record) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDisk> {
+/// Facts about the disk of this name. `own` and `others`: files that VMs of this home and of others use.
+fn facts(
+    home: &Home,
+    name: String,
+    own: &[(FileId, String)],
+    others: &[(FileId, String)],
+) -> Result<KeptDisk> {
     let folder = home.pool().join(&name);
     let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
     let mut allocated = 0;
@@ -366,16 +364,19 @@ fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDi
     };
     let from = record.as_ref().map(|record| cdi::source::shown(&record.from));
     let files = identities(&folder)?;
-    let is_own = |(used, _): &&(FileId, String)| files.contains(used);
-    let mut vms: Vec<String> = users.iter().filter(is_own).map(|(_, vm)| vm.clone()).collect();
-    vms.dedup();
+    let vms_with = |users: &[(FileId, String)]| {
+        let is_user = |(used, _): &&(FileId, String)| files.contains(used);
+        let mut vms: Vec<String> = users.iter().filter(is_user).map(|(_, vm)| vm.clone()).collect();
+        vms.dedup();
+        vms
+    };
     Ok(KeptDisk {
         size,
         allocated,
         created: record.map(|record| record.created),
         from,
-        vms,
-        vms_of_other_homes: vec![],
+        vms: vms_with(own),
+        vms_of_other_homes: vms_with(others),
         name,
         fault,
     })

@@ -15,7 +15,8 @@
 //!     earlier_state ── EFI variables and TPM of a stopped VM, while another one takes its place
 //!     new_disk ── a new disk in a file of the user, made before the launcher starts
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
-//!     home_entries ── homes in a list of disks; absent_homes ── those that are not there; disk_owners ── homes in whose folders the disks of a VM lie
+//!     home_entries ── homes in a list of disks; absent_homes ── those that are not there
+//!     disk_owners ── homes in whose folders the disks of a VM lie
 //!     homes ── VMs of all homes that share disks; moved_home ── paths of a record whose home was moved
 //!     disk_files ── disk files of all VMs, which no conversion, start or removal takes away; vm_folder ── removal of a VM's files
 //!     pool_disk ── disks of the pool, as records know them; imported_disks ── those that a test imports and removes

@@ -49,6 +49,9 @@ const LOOKED_AT_WITHIN: Duration = Duration::from_millis(100);
 /// Name of the folder of a home with the disks that outlive VMs.
 pub(crate) const POOL: &str = "pool";
 
+/// Name of the list of disks in the data folder.
+pub(crate) const RAW_DISKS: &str = "raw-disks.json";
+
 /// Base folders of all state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
@@ -137,8 +140,7 @@ impl Home {
     /// The home with these VMs. One below one folder (`--root`) has all folders there; of another one only the folder of the VMs is known,
     /// and the others are those of this home.
     pub(crate) fn with_vms(&self, vms: &Path) -> Home {
-        let root = vms.ancestors().nth(2).filter(|_| vms.ends_with("state/vms"));
-        match root.map(|root| Home::of(Some(root.to_owned()), &|_| None)) {
+        match root_of(vms).map(|root| Home::of(Some(root.to_owned()), &|_| None)) {
             Some(Ok(home)) => home,
             _ => Home { state: vms.parent().unwrap_or(vms).to_owned(), ..self.clone() },
         }
@@ -271,7 +273,7 @@ impl Home {
 
     /// List of the raw disks of VMs that are gone.
     pub(crate) fn raw_disks(&self) -> PathBuf {
-        self.data.join("raw-disks.json")
+        self.data.join(RAW_DISKS)
     }
 
     /// Folder of disks and kernels that were unpacked of images.
@@ -334,6 +336,11 @@ impl Home {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Root of a home below one folder (`--root`) with these VMs; `None` for another home.
+pub(crate) fn root_of(vms: &Path) -> Option<&Path> {
+    vms.ancestors().nth(2).filter(|_| vms.ends_with("state/vms"))
 }
 
 /// True for a folder of this user that not every user can write to.

@@ -402,8 +402,8 @@ fn wait_for_start(vm: &Vm, client: &Client, given: &Sync) -> Result<State> {
     Ok(state)
 }
 
-/// Brings back the record and the state of a VM whose place a new one could not take: the next start is of the VM that was there. A new guest that
-/// runs in spite of the error keeps its own.
+/// Brings back the record and the state of a VM whose place a new one could not take: the next start is of the VM that was there. A new
+/// guest that runs in spite of the error keeps its own.
 fn bring_back(home: &Home, mut before: Record, earlier: &EarlierState, lock: &Lock) {
     let result = Vm::open(home, &before.name).and_then(|vm| {
         if vm.record.sync.generation == before.sync.generation {

@@ -6,6 +6,8 @@ use super::{NODES, PLACE, running};
 use tests::cluster::{Space, until};
 use tests::serial::Serial;
 
+/// The guest's disk.
+const VOLUME: &str = "persistentVolumeClaim: {claimName: data}";
 /// Size of the guest's disk on its PVC, in MiB.
 const DISK: u32 = 64;
 /// Size of the file systems that the volumes lie on, in MiB: the disk fits, and nothing beside it.
@@ -30,8 +32,7 @@ spec:
 ---",
         volumes.class
     );
-    let volume = "persistentVolumeClaim: {claimName: data}";
-    let Some((space, mut console)) = counting_on("full", PLACE, volume, &claim) else { return };
+    let Some((space, mut console)) = counting_on("full", PLACE, VOLUME, &claim) else { return };
     fill_guest_disk(&mut console);
     let from = space.get("vmi/web", ".status.nodeName");
     let target = if from == "node1" { 2 } else { 1 };
@@ -64,36 +65,35 @@ spec:
 /// A target that is too slow, at its extreme: its QEMU stands still while it gets the guest's memory.
 #[test]
 fn a_target_that_stands_still_is_given_up_in_time() {
-    stands_still("still", "", &CLAIM.replace("ReadWriteOnce", "ReadWriteMany"));
+    let claim = CLAIM.replace("ReadWriteOnce", "ReadWriteMany");
+    let Some((space, console)) = counting_on("still", "", VOLUME, &claim) else { return };
+    stands_still(&space, &console);
 }
 
 /// The same while it gets a disk. libvirt waits for the end of the copy, also behind an abort: the connections are closed.
 #[test]
 fn a_target_that_stands_still_with_half_a_disk_is_given_up_in_time() {
-    stands_still("half", PLACE, CLAIM);
+    let Some((space, mut console)) = counting_on("half", PLACE, VOLUME, CLAIM) else { return };
+    fill_guest_disk(&mut console);
+    stands_still(&space, &console);
 }
 
-fn stands_still(name: &str, place: &str, claim: &str) {
-    let volume = "persistentVolumeClaim: {claimName: data}";
-    let Some((space, mut console)) = counting_on(name, place, volume, claim) else { return };
-    let is_copied = !place.is_empty();
-    if is_copied {
-        fill_guest_disk(&mut console);
-    }
+/// The QEMU of the target is stopped in the middle of a migration.
+fn stands_still(space: &Space, console: &Serial) {
     let from = space.get("vmi/web", ".status.nodeName");
     let target = if from == "node1" { 2 } else { 1 };
     let short = "bandwidthPerMigration: 4Mi, completionTimeoutPerGiB: 20";
-    let _policy = Policy::with(&space, "short", &space.name, short);
+    let _policy = Policy::with(space, "short", &space.name, short);
     space.apply(&migration("still"));
     let copied = || space.get("vmi/web", ".status.migrationState.progress");
     until(|| !copied().is_empty(), || "nothing is copied".into());
     let guest = format!("guest={}_web,", space.name);
     space.cluster.on_node(target, &["pkill", "-STOP", "-f", &guest]).ok();
-    ends_as(&space, "still", "Failed");
+    ends_as(space, "still", "Failed");
     let reason = space.get("vmim/still", ".status.migrationState.failureReason");
     eprintln!("failed with: {reason}");
     assert!(!reason.is_empty(), "a failure without a reason");
-    stays(&space, &console, &from);
+    stays(space, console, &from);
 }
 
 /// The guest runs on this node, and nowhere else, and counts on.

@@ -10,9 +10,9 @@
 //! **Absent:** progress, unless the annotations of the PVC have it.
 
 use super::claim::{AT_ONCE, RequestedClaim};
-use super::claim_name;
 use super::outcome::Outcome;
 use super::request::Request;
+use super::{AT_FIRST_POD, claim_name};
 use crate::volume_origin::{NO_SOURCE, VolumeOrigin, volume_origin};
 use api::cdi::annotations::{POPULATOR_PROGRESS, RUNNING_MESSAGE};
 use api::claim::DataReference;
@@ -65,7 +65,7 @@ pub(super) fn follow_population(
     let waits = requested.class.is_some_and(|class| class.waits_for_consumer)
         && !request.meta().annotations.contains_key(AT_ONCE);
     if waits {
-        message = format!("{message}; its volume is created on the node of the first pod that uses it");
+        message.push_str(AT_FIRST_POD);
     }
     let phase = if waits { Phase::PendingPopulation } else { Phase::Pending };
     let outcome = Outcome::default().wait("Pending", &message).enter_phase(phase, false, "Pending", message);

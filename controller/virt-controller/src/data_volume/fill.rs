@@ -394,7 +394,8 @@ fn try_create_pod(target: &Target<'_, '_>) -> Outcome {
         .after_status(create)
 }
 
-/// Stop while a clone into another PVC reads this one: nothing is written to it meanwhile. `None` if there is no such clone.
+/// Makes the request wait while a clone into another PVC reads this one: nothing is written to it meanwhile. `None` if no clone
+/// reads it.
 pub(super) fn wait_for_readers(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
     let message = if let Some(pod) = request.world.cloner_of(claim) {
         format!(
@@ -412,7 +413,7 @@ pub(super) fn wait_for_readers(request: &Request<'_>, claim: &PersistentVolumeCl
     Some(clone::Stop::Waits(clone::IN_USE, message))
 }
 
-/// Stop while the pod of another work writes to the PVC, which has one writer at a time. `None` if there is no such pod.
+/// Makes the request wait while a pod of other work writes to the PVC, which has one writer at a time. `None` if no such pod does.
 fn wait_for_writer(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
     let pod = request.world.worker_of(claim).filter(|pod| !pod.has_ended())?;
     let message = format!(

@@ -101,6 +101,8 @@ const NEXT: &str = "the next pod begins at";
 const NOT_SERVED: &str = "Unsupported";
 /// Reason of a PVC that is created when a VM uses it.
 const WAITS: &str = "WaitForFirstConsumer";
+/// End of a message about a PVC whose storage waits for a pod.
+const AT_FIRST_POD: &str = "; its volume is created on the node of the first pod that uses it";
 
 /// The plan for the disk of a name.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {

@@ -8,8 +8,8 @@
 //! **Design.** A disk that moves needs what a live migration has: new PVCs, one place that writes, an end that is known behind any
 //! failure. The carrier has the name of the VM's VMI: meanwhile the VM does not start.
 //! **Guarantees.** No code of the guest runs. The vCPUs are stopped from the beginning, and where somebody lets them go on, the firmware
-//! may boot from an empty disk alone. A carrier has all PVCs of the VM, so a PVC that a live migration refuses is refused here as well. A VM
-//! that something else binds to a node, for example a hostDisk, gets no carrier ([`refusal`]).
+//! may boot from an empty disk alone. A carrier has all PVCs of the VM, so a PVC that a live migration refuses is refused here as well.
+//! A VM that something else binds to a node, for example a hostDisk, gets no carrier ([`refusal`]).
 //! **Placement.** The carrier runs where the PVCs are. Its target pod goes where the VM itself may run, with its instance type and its
 //! preference, and where the memory of its guest is free ([`prepare_target`]).
 //! **Bounds.** A carrier has [`MEMORY`] of memory, and no device that a node has few of.

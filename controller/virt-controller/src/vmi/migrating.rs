@@ -298,9 +298,9 @@ impl<'a> Migration<'a> {
         if self.state.failed == Some(true) || !has_left && self.state.end_timestamp.is_none() {
             return Outcome::default();
         }
-        match self.target.and_then(Pod::ending).map(|ending| ending.reason) {
+        match self.target.and_then(Pod::ending) {
             // Nothing has run on the new PVCs.
-            Some(Some(reason)) if reason == NOT_RECEIVED => Outcome::default(),
+            Some(_) if self.has_dropped() => Outcome::default(),
             // It ended there.
             Some(_) => moved_claims::arrive(input),
             None => moved_claims::lose(input),
@@ -357,8 +357,8 @@ impl<'a> Migration<'a> {
             _ => Outcome::default(),
         };
         let is_source_down = input.pod.is_none_or(pod_state::is_over);
-        let ending = self.target.and_then(Pod::ending).filter(|_| is_source_down);
-        let ending = ending.filter(|ending| ending.reason.as_deref() != Some(NOT_RECEIVED));
+        let has_run_there = is_source_down && !self.has_dropped();
+        let ending = self.target.and_then(Pod::ending).filter(|_| has_run_there);
         let outcome = match ending {
             // The guest arrived, and ended before that was reported.
             Some(ending) => outcome.and(ended_as(&ending)),

@@ -122,10 +122,10 @@ pub(super) fn find<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option
 struct StateClaims<'a> {
     /// Name that follows from the uid of the VM.
     own: String,
-    /// Another VM owns the PVC of that name.
+    /// True if another VM owns the PVC of that name.
     is_taken: bool,
-    /// That PVC, those with upstream's label, the one with the name that upstream once used. None is one that a live migration may still
-    /// give up.
+    /// Candidates, in the order of preference: the PVC of that name, PVCs with upstream's label, and the PVC with the name that upstream
+    /// once used. PVCs that a live migration may still give up are left out.
     all: Vec<&'a PersistentVolumeClaim>,
 }
 

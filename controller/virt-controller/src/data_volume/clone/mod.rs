@@ -56,6 +56,7 @@ pub(crate) use permit::{FarClone, far_clone};
 pub(super) use serve::{SourcePodState, forget_client, is_needed, serve, strays, take_away};
 pub(super) use source::{Cloned, Size, resolve};
 
+use super::AT_FIRST_POD;
 use super::claim_annotations::running;
 use super::external::misbound;
 use super::fill::{complete, retry_after_pod_end};
@@ -151,7 +152,7 @@ pub(super) fn follow_population(
     let class = class.and_then(|class| request.world.storage_classes.get("", class));
     let waits = !claim.is_bound() && class.is_some_and(|class| class.waits_for_consumer);
     if waits {
-        message.push_str("; its volume is created on the node of the first pod that uses it");
+        message.push_str(AT_FIRST_POD);
     }
     // The launcher pod of a VMI is that pod.
     let phase = if waits { Phase::PendingPopulation } else { phase };

@@ -258,7 +258,7 @@ pub(crate) fn source_state(
             take_migration(&mut new, told, end.and_then(|end| end.findings.failure.as_deref()), now);
         }
         (None, Some(why)) => fail(&mut new, now, &why),
-        // Of a launcher that is gone nobody knows whether the guest has left it. Its termination message tells no migration.
+        // The guest may have left a launcher that is gone: its termination message does not tell the migration.
         (None, None)
             if new.abort_requested == Some(true)
                 && launcher.is_some_and(|launcher| !launcher.life.is_final()) =>
