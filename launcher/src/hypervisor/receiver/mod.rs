@@ -31,6 +31,8 @@ use crate::hypervisor::embed::{escaped, write_whole};
 use crate::root::{Root, socket_path};
 use api::launcher::release_socket;
 use hook::Hook;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
@@ -48,7 +50,7 @@ const START: Duration = Duration::from_secs(60);
 /// Interval of looking at the daemon.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time for a daemon that was left to end.
-const LEFT: Duration = Duration::from_secs(10);
+const LEFT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// Bytes at the end of the daemon's log in which its last message is searched.
 const LAST_MESSAGE: u64 = 4 << 10;
 /// Longest path of QEMU's monitor below the root, as the daemon makes it.
@@ -77,20 +79,22 @@ fn folder_of(root: &Root) -> PathBuf {
 pub fn end_left_daemon(root: &Root) {
     let folder = folder_of(root);
     let Ok(text) = fs::read_to_string(folder.join(PID_FILE)) else { return };
-    let Some(pid) = text.trim().parse().ok().and_then(rustix::process::Pid::from_raw) else { return };
-    // Another process may have the number by now. A process that has ended has no command line, and no locks.
-    let settings = folder.join(SETTINGS);
-    let runs = || {
+    let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else { return };
+    // Held before its command line is read: the number cannot become that of another process in between.
+    if let Ok(daemon) = pidfd_open(pid, PidfdFlags::empty()) {
+        let settings = folder.join(SETTINGS);
         let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
-        line.split(|byte| *byte == 0).any(|word| word == settings.as_os_str().as_bytes())
-    };
-    let until = std::time::Instant::now() + LEFT;
-    if runs() {
-        tracing::warn!("ending the libvirt daemon of a launcher that was killed while it received its VM");
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-    }
-    while runs() && std::time::Instant::now() < until {
-        std::thread::sleep(LOOK);
+        let is_ours = line.split(|byte| *byte == 0).any(|word| word == settings.as_os_str().as_bytes());
+        if is_ours {
+            tracing::warn!(
+                "ending the libvirt daemon of a launcher that was killed while it received its VM"
+            );
+            let _ = pidfd_send_signal(&daemon, Signal::KILL);
+        }
+        // A process that is ending has no command line any more, and still its locks.
+        if is_ours || line.is_empty() {
+            let _ = poll(&mut [PollFd::new(&daemon, PollFlags::IN)], Some(&LEFT));
+        }
     }
     if let Err(e) = fs::remove_dir_all(&folder) {
         tracing::warn!("cannot remove {}: {e}", folder.display());
