@@ -10,6 +10,7 @@
 //! of the used verb alone. Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit
 //! code, once, here.
 
+mod allocator;
 mod cli;
 mod commands;
 mod console;
@@ -30,6 +31,7 @@ use clap::{CommandFactory as _, Parser as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    allocator::return_large_buffers();
     local_vm::disk_files::protect_disks();
     let result = match commands::virt::called(std::env::args_os().next().as_deref()) {
         Some(name) => commands::virt::main(&name),
