@@ -2,7 +2,7 @@
 //! the one nearest to the guest.
 
 use super::event::Event;
-use super::{Facts, Finding, Quote, disks, migration, pod, undeletable, vm, vmi};
+use super::{Facts, Finding, Quote, disks, migration, offline, pod, undeletable, vm, vmi};
 use crate::virt::json::{self, Condition, conditions, text};
 use cluster_model::objects::Kind;
 use jiff::Timestamp;
@@ -22,6 +22,7 @@ type Rule = fn(&RuleContext<'_>) -> Option<Finding>;
 /// Rules while the VMI exists.
 const OF_VMI: &[Rule] = &[
     vm::is_deleted,
+    offline::moves,
     vmi::is_deleted,
     vmi::is_unheard,
     undeletable::is_undeletable,
@@ -44,6 +45,7 @@ const OF_VM: &[Rule] = &[
     vm::is_deleted,
     vm::is_new,
     vm::needs_recovery,
+    offline::waits,
     vm::fails_again,
     vm::is_off,
     vm::has_failure,
@@ -103,12 +105,13 @@ impl<'a> RuleContext<'a> {
         }
     }
 
-    /// The newest warning about an object with one of these reasons; no reasons stand for all. A VM or VMI of the name that was deleted
-    /// before is another object.
+    /// The newest warning about an object with one of these reasons; no reasons stand for all. An object of the name that was deleted
+    /// before is another one.
     pub(super) fn warning(&self, kind: Kind, name: &str, reasons: &[&str]) -> Option<&'a Event> {
         let object = match kind {
             Kind::VirtualMachine => self.vm(),
             Kind::VirtualMachineInstance => self.vmi(),
+            Kind::VirtualMachineInstanceMigration => self.facts.migration(name),
             _ => None,
         };
         self.facts.events.iter().find(|event| {

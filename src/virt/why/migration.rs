@@ -8,7 +8,7 @@
 
 use super::finding::RuleContext;
 use super::vmi::{look_at_handler, node};
-use super::{Finding, Quote, pod};
+use super::{Finding, Quote, pod, volume_patch};
 use crate::virt::json::{annotation_text, condition, list, moment, name, phase, text};
 use api::migration::Phase;
 use api::quantity::Quantity;
@@ -18,6 +18,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 const KIND: Kind = Kind::VirtualMachineInstanceMigration;
+/// Label of the migrations of an update of volumes.
+const VOLUME_UPDATE: &str = "kubevirt.io/volume-update-migration";
+/// Reason of a migration that was cancelled before its guest was sent, as virt-controller writes it.
+const CANCELED: &str = "Migration failed due to being canceled";
 
 /// Conditions of a migration that waits, with the cause and advice.
 const BLOCKED: [(&str, &str, &str); 3] = [
@@ -48,22 +52,81 @@ pub(super) fn migrates(context: &RuleContext<'_>) -> Option<Finding> {
     let about = Migration { context, migration, state };
     let finding = about.finding();
     let finding = finding.quote_event(context.warning(KIND, name(migration), &[]));
-    Some(finding.quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[])))
+    // A warning of an earlier migration does not explain this one.
+    let begin = moment(migration, "/metadata/creationTimestamp");
+    let warning = context.warning(Kind::VirtualMachineInstance, context.name, &[]);
+    Some(finding.quote_event(warning.filter(|event| event.when.is_none() || event.when >= begin)))
 }
 
-/// Reason of the VMI's last migration, if that failed.
-pub(super) fn last_failure(context: &RuleContext<'_>) -> Option<Quote> {
-    let quote = |kind: Kind, object: &Value| {
-        let reason = text(object, "/status/migrationState/failureReason").unwrap_or("no reason is known");
-        Quote::new(format!("status.migrationState.failureReason of {kind} {}", name(object)), reason)
+/// An offline migration whose VMI without a guest does not exist yet.
+pub(super) fn waits_offline(context: &RuleContext<'_>) -> Option<Finding> {
+    let is_waiting = |one: &&Value| is(one, "/spec/offline") && !Phase::from(phase(one)).is_final();
+    let migration = context.facts.migrations.iter().find(is_waiting)?;
+    let finding = Migration { context, migration, state: &Value::Null }.finding();
+    Some(finding.quote_event(context.warning(KIND, name(migration), &[])))
+}
+
+/// End of a migration that did not succeed.
+pub(super) enum MigrationEnd {
+    /// The reason.
+    Failed(Quote),
+    Cancelled,
+}
+
+impl MigrationEnd {
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            MigrationEnd::Failed(_) => "failed",
+            MigrationEnd::Cancelled => "was cancelled",
+        }
+    }
+
+    /// The reason, of one that was not cancelled.
+    pub(super) fn failure(self) -> Option<Quote> {
+        match self {
+            MigrationEnd::Failed(quote) => Some(quote),
+            MigrationEnd::Cancelled => None,
+        }
+    }
+}
+
+/// End of the last migration, if that did not succeed.
+pub(super) fn last_end(context: &RuleContext<'_>) -> Option<MigrationEnd> {
+    let end = |kind: Kind, object: &Value| {
+        let state = object.pointer("/status/migrationState").unwrap_or(&Value::Null);
+        let reason = text(state, "/failureReason").unwrap_or("no reason is known");
+        let aborts = is(state, "/abortRequested") && text(state, "/abortStatus") != Some("Failed");
+        if aborts || text(state, "/abortStatus") == Some("Succeeded") || reason == CANCELED {
+            return MigrationEnd::Cancelled;
+        }
+        let source = format!("status.migrationState.failureReason of {kind} {}", name(object));
+        MigrationEnd::Failed(Quote::new(source, reason))
     };
     // The state of the VMI is that of the last one that was handed over.
     if let Some(migration) = context.facts.migrations.first() {
         let has_failed = Phase::from(phase(migration)) == Phase::Failed;
-        return has_failed.then(|| quote(KIND, migration));
+        return has_failed.then(|| end(KIND, migration));
     }
     let vmi = context.vmi()?;
-    is(vmi, "/status/migrationState/failed").then(|| quote(Kind::VirtualMachineInstance, vmi))
+    is(vmi, "/status/migrationState/failed").then(|| end(Kind::VirtualMachineInstance, vmi))
+}
+
+/// Reason of the last migration, if that failed and was not cancelled.
+pub(super) fn last_failure(context: &RuleContext<'_>) -> Option<Quote> {
+    last_end(context)?.failure()
+}
+
+/// End of the last migration of a VM that is off, if that moved its disks and did not succeed.
+pub(super) fn last_offline_end(context: &RuleContext<'_>) -> Option<MigrationEnd> {
+    let last = context.facts.migrations.first()?;
+    if is(last, "/spec/offline") { last_end(context) } else { None }
+}
+
+/// Advice to take an update of the volumes back.
+pub(super) fn cancel_update(context: &RuleContext<'_>) -> String {
+    let what = "to take the update of the volumes back, name the PVCs of before in the VM. Its migration ends by that; if the migration \
+                is cancelled alone, another one begins";
+    volume_patch::of_disks(context, what).unwrap_or_else(|| what.to_owned())
 }
 
 /// A migration in the status of the VMI, whose own object has gone or cannot be read.
@@ -89,11 +152,7 @@ impl Migration<'_, '_> {
     fn finding(&self) -> Finding {
         let deleted = moment(self.migration, "/metadata/deletionTimestamp");
         if deleted.is_some() || is(self.state, "/abortRequested") {
-            let says = format!(
-                "VM {} runs, and its migration {} is being cancelled",
-                self.context.name,
-                name(self.migration)
-            );
+            let says = format!("{} {} is being cancelled", self.subject(), name(self.migration));
             return Finding::new(says).since(deleted);
         }
         let (source, target) = (node(self.context), self.target());
@@ -104,7 +163,10 @@ impl Migration<'_, '_> {
                 .waits(format!("virt-handler to prepare {target}"))
                 .advise(look_at_handler(text(self.state, "/targetNode").unwrap_or("NODE"))),
             Phase::TargetReady => self
-                .waits(format!("virt-handler on node {source} to send the guest to {target}"))
+                .waits(match self.is_offline() {
+                    true => format!("virt-handler on node {source} to send the disks to {target}"),
+                    false => format!("virt-handler on node {source} to send the guest to {target}"),
+                })
                 .advise(look_at_handler(source)),
             Phase::Scheduling => self.target_pod(),
             Phase::Pending
@@ -155,19 +217,35 @@ impl Migration<'_, '_> {
         let Some(found) = rules.iter().find_map(|rule| rule(&of_target)) else {
             return self.waits(format!("virt-controller to see that its target pod {} runs", name(target)));
         };
+        let added = self.added_labels().filter(|_| text(target, "/spec/nodeName").is_none());
         let cause = found.says.strip_prefix(&format!("VM {vm} waits for ")).map(str::to_owned);
         let cause = cause.unwrap_or_else(|| format!("its target pod {}", name(target)));
         let advice = found.advice;
         let finding = self.waits(cause).since(found.since).quote(found.quotes);
         // The advice about the cause comes before that to cancel.
-        Finding { advice: [advice, finding.advice].concat(), ..finding }
+        let added = added.into_iter().collect();
+        Finding { advice: [added, advice, finding.advice].concat(), ..finding }
+    }
+
+    /// Advice about the labels of `addedNodeSelector`, which the target node must have beside those that the VM asks for.
+    fn added_labels(&self) -> Option<String> {
+        let labels = self.migration.pointer("/spec/addedNodeSelector")?.as_object()?;
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        let labels = labels.join(",");
+        (!labels.is_empty()).then(|| {
+            format!("spec.addedNodeSelector of the migration asks for a node with {labels}: kubectl get nodes -l '{labels}'")
+        })
     }
 
     /// The guest is being copied.
     fn running(&self) -> Finding {
         let context = self.context;
         let target = text(self.state, "/targetNode").unwrap_or("another node");
-        let says = format!("VM {} runs, and migrates from node {} to {target}", context.name, node(context));
+        let goes = if self.is_offline() { "is off, and its disks move" } else { "runs, and migrates" };
+        let says = format!("VM {} {goes} from node {} to {target}", context.name, node(context));
         let progress = self.progress();
         let says = if progress.is_empty() { says } else { format!("{says}: {}", progress.join(", ")) };
         Finding::new(says).since(moment(self.state, "/startTimestamp").or(self.since())).advise(self.cancel())
@@ -199,9 +277,20 @@ impl Migration<'_, '_> {
     }
 
     fn waits(&self, cause: impl AsRef<str>) -> Finding {
-        let (vm, cause) = (self.context.name, cause.as_ref());
-        let says = format!("VM {vm} runs, and its migration {} waits for {cause}", name(self.migration));
+        let says = format!("{} {} waits for {}", self.subject(), name(self.migration), cause.as_ref());
         Finding::new(says).since(self.since()).advise(self.cancel())
+    }
+
+    fn is_offline(&self) -> bool {
+        is(self.migration, "/spec/offline") || self.context.facts.has_carrier()
+    }
+
+    /// Beginning of a sentence about the migration.
+    fn subject(&self) -> String {
+        match self.is_offline() {
+            true => format!("VM {} is off, and its offline migration", self.context.name),
+            false => format!("VM {} runs, and its migration", self.context.name),
+        }
     }
 
     /// Start of the present phase, or of the migration.
@@ -214,6 +303,10 @@ impl Migration<'_, '_> {
     }
 
     fn cancel(&self) -> String {
+        let labels = self.migration.pointer("/metadata/labels");
+        if labels.is_some_and(|labels| labels.get(VOLUME_UPDATE).is_some()) {
+            return cancel_update(self.context);
+        }
         format!("to cancel the migration: $virt migrate-cancel {}", self.context.name)
     }
 

@@ -22,6 +22,7 @@ mod fetch;
 mod finding;
 mod group;
 mod migration;
+mod offline;
 mod page;
 mod pod;
 #[cfg(test)]
@@ -31,6 +32,7 @@ mod tests;
 mod undeletable;
 mod vm;
 mod vmi;
+mod volume_patch;
 
 pub(crate) use disk::fetch as fetch_disk;
 pub(crate) use fetch::fetch;
@@ -38,7 +40,8 @@ pub(crate) use finding::find;
 pub(crate) use group::fetch as fetch_group;
 pub(crate) use page::page;
 
-use crate::virt::json::Condition;
+use crate::virt::json::{Condition, annotation_text};
+use cluster_model::metadata::OFFLINE_MIGRATION;
 use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -65,6 +68,17 @@ pub(crate) struct Facts {
     pub(crate) unread: Vec<String>,
 }
 
+impl Facts {
+    /// True if the VMI has no guest, and moves the disks of its VM.
+    fn has_carrier(&self) -> bool {
+        self.vmi.as_ref().is_some_and(|vmi| annotation_text(vmi, OFFLINE_MIGRATION).is_some())
+    }
+
+    fn migration(&self, name: &str) -> Option<&Value> {
+        self.migrations.iter().find(|migration| crate::virt::json::name(migration) == name)
+    }
+}
+
 /// A volume that is a PVC, with the DataVolume that fills it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Volume {
@@ -88,7 +102,7 @@ pub(crate) struct Finding {
     pub(crate) since: Option<Timestamp>,
     /// Messages of components that support it.
     pub(crate) quotes: Vec<Quote>,
-    /// Advice for the user; `$virt` stands for the name of this program.
+    /// Advice for the user; `$virt` stands for the name of this program. A command after a line break is not wrapped.
     pub(crate) advice: Vec<String>,
 }
 

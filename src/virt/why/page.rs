@@ -4,7 +4,8 @@ use super::event::{Event, table};
 use super::finding::{find, strategy};
 use super::{Facts, Finding, Volume};
 use crate::virt::json::{Condition, age, condition, conditions, list, name, text};
-use jiff::Timestamp;
+use cluster_model::objects::Kind;
+use jiff::{Timestamp, Unit};
 use serde_json::Value;
 
 /// Maximum number of events; the verb `events` shows all.
@@ -17,8 +18,20 @@ const WIDTH: usize = 100;
 /// The page about a VM. `program` is the name of the command in its hints.
 pub(crate) fn page(facts: &Facts, program: &str, now: Timestamp) -> String {
     let all = format!("{program} events {} -n {}", facts.name, facts.namespace);
-    let parts = Parts { rows: objects(facts, now), unread: &facts.unread, events: &facts.events, all };
+    let events = with_earlier_migrations_named(facts);
+    let parts = Parts { rows: objects(facts, now), unread: &facts.unread, events: &events, all };
     written(find(facts, now), &parts, program, now)
+}
+
+/// The events. A migration of an update of volumes has the name of earlier ones, so those are told apart.
+fn with_earlier_migrations_named(facts: &Facts) -> Vec<Event> {
+    let mut events = facts.events.clone();
+    for event in events.iter_mut().filter(|event| event.kind == Kind::VirtualMachineInstanceMigration) {
+        if facts.migration(&event.name).is_some_and(|migration| event.is_of_earlier(migration)) {
+            event.name += " (an earlier one)";
+        }
+    }
+    events
 }
 
 /// Contents of the page below the finding.
@@ -38,7 +51,9 @@ pub(super) fn written(finding: Finding, parts: &Parts<'_>, program: &str, now: T
     let mut page = Page(String::new());
     page.wrapped("", &format!("{}.", says.trim_end_matches('.')));
     if let Some(since) = since {
-        page.line(&format!("Since {since}, for {}.", age(now, since)));
+        // Some components report microseconds.
+        let second = since.round(Unit::Second).unwrap_or(since);
+        page.line(&format!("Since {second}, for {}.", age(now, since)));
     }
     if !quotes.is_empty() {
         page.head("In the words of");
@@ -50,7 +65,11 @@ pub(super) fn written(finding: Finding, parts: &Parts<'_>, program: &str, now: T
     if !advice.is_empty() {
         page.head("What to do");
         for advice in &advice {
-            page.wrapped("  - ", &advice.replace("$virt", program));
+            let advice = advice.replace("$virt", program);
+            let mut lines = advice.lines();
+            page.wrapped("  - ", lines.next().unwrap_or_default());
+            // A command that is to be copied.
+            lines.for_each(|line| page.line(&format!("    {line}")));
         }
     }
     page.head("Objects");
@@ -128,7 +147,7 @@ fn objects(facts: &Facts, now: Timestamp) -> Vec<[String; 3]> {
         Some(vm) => {
             let printed = text(vm, "/status/printableStatus").unwrap_or("no status");
             rows.push(row("VM", &facts.name, format!("{printed}, run strategy {}", strategy(vm))));
-            rows.extend(troubles(vm, now));
+            rows.extend(troubles_of(facts, vm, now));
         }
         None => rows.push(row("VM", &facts.name, "none: the VMI has no VM, or the VM cannot be read")),
     }
@@ -137,8 +156,9 @@ fn objects(facts: &Facts, now: Timestamp) -> Vec<[String; 3]> {
             let phase = text(vmi, "/status/phase").unwrap_or("no phase");
             let node =
                 text(vmi, "/status/nodeName").map_or_else(String::new, |node| format!(" on node {node}"));
-            rows.push(row("VMI", &facts.name, format!("{phase}{node}")));
-            rows.extend(troubles(vmi, now));
+            let what = if facts.has_carrier() { ", without a guest: it moves the disks" } else { "" };
+            rows.push(row("VMI", &facts.name, format!("{phase}{node}{what}")));
+            rows.extend(troubles_of(facts, vmi, now));
         }
         None => rows.push(row("VMI", &facts.name, "none")),
     }
@@ -171,6 +191,15 @@ fn objects(facts: &Facts, now: Timestamp) -> Vec<[String; 3]> {
             name(node),
             ready + if closed { ", takes no new pods (cordoned)" } else { "" },
         ));
+    }
+    rows
+}
+
+/// The same as [`troubles()`]. A VMI without a guest is paused and not ready from its begin to its end.
+fn troubles_of(facts: &Facts, object: &Value, now: Timestamp) -> Vec<[String; 3]> {
+    let mut rows = troubles(object, now);
+    if facts.has_carrier() {
+        rows.retain(|[_, _, text]| !text.starts_with("Paused is") && !text.starts_with("Ready is"));
     }
     rows
 }

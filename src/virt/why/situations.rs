@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 
 mod ends;
 mod migrations;
+mod offline;
 mod volumes;
 
 pub(super) use ends::of_ends;
 pub(super) use migrations::of_migrations;
+pub(super) use offline::of_offline;
 pub(super) use volumes::of_volumes;
 
 const BEFORE: &str = "2026-09-01T10:05:00Z";

@@ -3,8 +3,8 @@
 use super::fetch::volumes;
 use super::finding::find;
 use super::situations::{
-    condition, event, facts, filled, of_ends, of_guests, of_migrations, of_pods, of_vms, of_volumes, pod, vm,
-    vmi,
+    condition, event, facts, filled, of_ends, of_guests, of_migrations, of_offline, of_pods, of_vms,
+    of_volumes, pod, vm, vmi,
 };
 use super::{Facts, page};
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ fn now() -> Timestamp {
 #[test]
 fn each_situation_is_found_in_the_words_of_whoever_stands_still() {
     for (situation, facts, says, words, advice) in
-        [of_vms(), of_pods(), of_guests(), of_migrations(), of_volumes(), of_ends()].concat()
+        [of_vms(), of_pods(), of_guests(), of_migrations(), of_volumes(), of_ends(), of_offline()].concat()
     {
         let found = find(&facts, now());
         assert!(found.says.starts_with(says), "{situation}: {}", found.says);
@@ -120,6 +120,59 @@ LAST SEEN  TYPE     REASON            OBJECT                   FROM             
         text.ends_with("(1 older events are left out)\nAll of them: kubectl virt events web -n blue\n"),
         "{text}"
     );
+}
+
+/// The VMI without a guest, by which the disks move, is paused and not ready: the VM is not.
+#[test]
+fn a_page_of_disks_that_move_does_not_say_that_a_guest_is_paused() {
+    let facts = of_offline().into_iter().next().map(|(_, facts, ..)| facts).unwrap();
+    let text = page(&facts, "virtctl", now());
+    assert!(!text.contains("Paused") && !text.contains("GuestNotRunning"), "{text}");
+    assert!(text.contains("Running on node n1, without a guest: it moves the disks\n"), "{text}");
+}
+
+/// A command is to be copied from the page: its line is not wrapped.
+#[test]
+fn the_patch_of_the_volumes_is_one_line() {
+    let facts = of_volumes().into_iter().find(|(name, ..)| name.starts_with("a restart is refused"));
+    let text = page(&facts.unwrap().1, "virtctl", now());
+    let patch = r#"    kubectl patch vm web -n blue --type=json -p '[{"op":"test","path":"/spec/template/spec/volumes/0/name","value":"root"},{"op":"replace","path":"/spec/template/spec/volumes/0","value":{"name":"root","persistentVolumeClaim":{"claimName":"disk-moved-abcde"}}},{"op":"remove","path":"/spec/dataVolumeTemplates/1"}]'"#;
+    assert!(text.lines().any(|line| line == patch), "{text}");
+}
+
+/// Texts of users do not end the quoted text of the command.
+#[test]
+fn a_patch_with_a_quotation_mark_is_not_printed() {
+    let facts = of_volumes().into_iter().find(|(name, ..)| name.starts_with("a restart is refused"));
+    let mut facts = facts.unwrap().1;
+    for object in [&mut facts.vm, &mut facts.vmi] {
+        let text = object.as_ref().unwrap().to_string().replace("root", "root'; reboot");
+        *object = serde_json::from_str(&text).ok();
+    }
+    let text = page(&facts, "virtctl", now());
+    assert!(text.contains("kubectl edit vm web") && !text.contains("reboot\""), "{text}");
+}
+
+#[test]
+fn the_time_of_a_state_has_seconds() {
+    let mut facts = of_offline().into_iter().next().map(|(_, facts, ..)| facts).unwrap();
+    facts.vmi.as_mut().unwrap()["status"]["migrationState"]["startTimestamp"] =
+        json!("2026-09-01T10:05:00.123456Z");
+    let text = page(&facts, "virtctl", now());
+    assert!(text.contains("Since 2026-09-01T10:05:00Z, for"), "{text}");
+}
+
+/// Migrations of an update of volumes have the names of earlier ones.
+#[test]
+fn events_of_an_earlier_migration_of_the_name_are_not_cited_and_are_told_apart() {
+    let found = of_migrations().into_iter().find(|(name, ..)| *name == "target is prepared");
+    let mut facts = found.unwrap().1;
+    facts.events[0].uid = "m0".to_owned();
+    facts.events[1].when = "2026-09-01T10:04:59Z".parse().ok();
+    let found = find(&facts, now());
+    assert_eq!(found.quotes, []);
+    let text = page(&facts, "virtctl", now());
+    assert!(text.contains("VirtualMachineInstanceMigration move-1 (an earlier one)  "), "{text}");
 }
 
 /// The end of the last migrations, which no rule tells.

@@ -1,7 +1,7 @@
 //! Rules about a VM without a VMI, and about one that is being deleted.
 
 use super::finding::RuleContext;
-use super::{Finding, advice};
+use super::{Finding, advice, migration, volume_patch};
 use crate::virt::json::{age, condition, list, moment, text};
 use cluster_model::objects::Kind;
 use serde_json::Value;
@@ -50,15 +50,15 @@ pub(super) fn is_new(context: &RuleContext<'_>) -> Option<Finding> {
 /// A volume of the VM names a PVC that its disk is not on, or not whole.
 pub(super) fn needs_recovery(context: &RuleContext<'_>) -> Option<Finding> {
     let said = condition(context.vm()?, "ManualRecoveryRequired", "True")?;
-    Some(
-        Finding::new(format!(
-            "VM {} does not start: a volume names a PVC that its disk is not on",
-            context.name
-        ))
-        .since(said.since)
-        .quote([context.quote("virt-controller, ", &said, Kind::VirtualMachine)])
-        .advise(format!("name the PVC of the message in the volume: kubectl edit vm {}", context.name)),
-    )
+    let finding = Finding::new(format!(
+        "VM {} does not start: a volume names a PVC that its disk is not on",
+        context.name
+    ))
+    .since(said.since)
+    .quote([context.quote("virt-controller, ", &said, Kind::VirtualMachine)]);
+    let patch = volume_patch::of_disks(context, "to write the PVCs of its disks into the volumes");
+    let by_hand = || format!("name the PVC of the message in the volume: kubectl edit vm {}", context.name);
+    Some(finding.advise(patch.unwrap_or_else(by_hand)))
 }
 
 /// The VM fails to start again and again, and waits for the next attempt.
@@ -105,7 +105,10 @@ pub(super) fn is_off(context: &RuleContext<'_>) -> Option<Finding> {
         _ => return None,
     };
     let since = condition(vm, "Ready", "False").and_then(|ready| ready.since);
-    let finding = Finding::new(format!("VM {} is off: {why}", context.name)).since(since);
+    let end = migration::last_offline_end(context);
+    let last = end.map_or_else(String::new, |end| format!("; its offline migration {}", end.word()));
+    let failed = migration::last_offline_end(context).and_then(migration::MigrationEnd::failure);
+    let finding = Finding::new(format!("VM {} is off: {why}{last}", context.name)).since(since).quote(failed);
     Some(match strategy {
         "Once" => finding.advise("to run it again, change spec.runStrategy"),
         _ => finding.advise(format!("start it: $virt start {}", context.name)),

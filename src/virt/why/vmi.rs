@@ -1,7 +1,7 @@
 //! Rules about the VMI: its phase and its conditions.
 
 use super::finding::RuleContext;
-use super::{Finding, Quote, advice, migration};
+use super::{Finding, Quote, advice, migration, volume_patch};
 use crate::virt::json::{self, Condition, condition, conditions, list, moment, text};
 use cluster_model::conditions::{SYNC_FAILED, UNHEARD};
 use cluster_model::objects::Kind;
@@ -150,7 +150,7 @@ pub(super) fn runs(context: &RuleContext<'_>) -> Option<Finding> {
                 .advise("look at its readinessProbe, and at the guest on its console"),
         );
     }
-    if let Some(finding) = moves_volumes(context, vmi) {
+    if let Some(finding) = needs_recovery(context).or_else(|| moves_volumes(context, vmi)) {
         return Some(finding);
     }
     let volumes: Vec<&str> = list(vmi, "/status/volumeStatus")
@@ -167,18 +167,40 @@ pub(super) fn runs(context: &RuleContext<'_>) -> Option<Finding> {
             format!("waits for hotplugged volumes: {}; other changes wait for a restart", names.join(", "))
         }
     };
+    let end = migration::last_end(context);
+    let last = end.map_or_else(String::new, |end| format!("; its last migration {}", end.word()));
     let failed = migration::last_failure(context);
-    let last = if failed.is_some() { "; its last migration failed" } else { "" };
     let finding = Finding::new(format!("VM {} runs on node {node}, and {waits}{last}", context.name));
     let finding = finding.since(since).quote(failed);
-    Some(match required {
-        Some(required) => {
-            finding.quote([context.quote("virt-controller, ", &required, Kind::VirtualMachine)]).advise(
-                format!("a change of its spec holds from the next start on: $virt restart {}", context.name),
-            )
-        }
-        None => finding,
-    })
+    let Some(required) = required else { return Some(finding) };
+    let finding = finding.quote([context.quote("virt-controller, ", &required, Kind::VirtualMachine)]);
+    let restart = format!("$virt restart {}", context.name);
+    if !volume_patch::is_refused(context) {
+        let what = "a change of its spec holds from the next start on";
+        return Some(finding.advise(format!("{what}: {restart}")));
+    }
+    let back = "a restart is refused while volumes name other PVCs than their disks are on; to write the PVCs of the \
+                disks into them";
+    let anew =
+        format!("or, to start on the PVCs that it names with what they have, run this, and then {restart}");
+    let advice = [volume_patch::of_disks(context, back), volume_patch::without_strategy(context, &anew)];
+    Some(advice.into_iter().flatten().fold(finding, Finding::advise))
+}
+
+/// The guest runs, and the VM would not start again: a volume names a PVC that its disk is not on.
+fn needs_recovery(context: &RuleContext<'_>) -> Option<Finding> {
+    let said = condition(context.vm()?, "ManualRecoveryRequired", "True")?;
+    let finding = Finding::new(format!(
+        "VM {} runs on node {}, and could not start again: a volume names a PVC that its disk is not on",
+        context.name,
+        node(context)
+    ))
+    .since(said.since)
+    .quote([context.quote("virt-controller, ", &said, Kind::VirtualMachine)]);
+    let what = "do not restart it: that is refused, and the guest runs on meanwhile. To write the PVCs of its disks into the volumes";
+    let otherwise =
+        || format!("{what}, follow the message, which names both PVCs: kubectl edit vm {}", context.name);
+    Some(finding.advise(volume_patch::of_disks(context, what).unwrap_or_else(otherwise)))
 }
 
 /// The disks of the VM go to other PVCs with the next migration (`updateVolumesStrategy: Migration`).
@@ -194,11 +216,12 @@ fn moves_volumes(context: &RuleContext<'_>, vmi: &Value) -> Option<Finding> {
             .since(said.since)
             .quote([context.quote("virt-controller, ", &said, VMI)])
             .quote(migration::last_failure(context).filter(|_| goes_on));
-    Some(match goes_on {
+    let finding = match goes_on {
         true => finding
             .advise("after a failure the next migration comes after a pause; it doubles with each failure"),
-        false => finding.advise("create the PVC, or name the PVCs of before in the VM's volumes again"),
-    })
+        false => finding.advise("create the PVC that the message names"),
+    };
+    Some(finding.advise(migration::cancel_update(context)))
 }
 
 pub(super) fn has_ended(context: &RuleContext<'_>) -> Option<Finding> {

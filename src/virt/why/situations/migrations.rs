@@ -57,6 +57,15 @@ pub(in super::super) fn of_migrations() -> Vec<Situation> {
     queued["metadata"]["annotations"] = json!({"kubevirt.io/migrationPendingReason": turn});
     let mut failed = migration("Failed", &[]);
     failed["status"]["migrationState"] = json!({"failureReason": "no image"});
+    let mut selective = migration("Scheduling", &[]);
+    selective["spec"]["addedNodeSelector"] = json!({"zone": "a"});
+    let cancelled = json!({
+        "completed": true, "failed": true, "abortRequested": true, "abortStatus": "Succeeded",
+        "failureReason": "operation aborted: migration out: canceled by client",
+    });
+    let mut cancelled_early = migration("Failed", &[]);
+    cancelled_early["status"]["migrationState"] =
+        json!({"failureReason": "Migration failed due to being canceled"});
     let mut new = migration("", &[]);
     new["status"] = none();
     vec![
@@ -118,11 +127,21 @@ pub(in super::super) fn of_migrations() -> Vec<Situation> {
             "migration without a node",
             with_pods(
                 guest(migration("Scheduling", &[]), none()),
-                target(None, "Pending", json!({"conditions": [unschedulable]})),
+                target(None, "Pending", json!({"conditions": [unschedulable.clone()]})),
             ),
             "VM web runs, and its migration move-1 waits for a node: no node can take its launcher pod",
             "the scheduler, condition PodScheduled, Unschedulable of Pod virt-launcher-web-y: 0/2 nodes are available",
             "kubectl describe nodes; to cancel the migration: $virt migrate-cancel web",
+        ),
+        (
+            "migration to a node with labels that none has",
+            with_pods(
+                guest(selective, none()),
+                target(None, "Pending", json!({"conditions": [unschedulable]})),
+            ),
+            "VM web runs, and its migration move-1 waits for a node: no node can take its launcher pod",
+            "the scheduler, condition PodScheduled, Unschedulable of Pod virt-launcher-web-y: 0/2 nodes are available",
+            "spec.addedNodeSelector of the migration asks for a node with zone=a: kubectl get nodes -l 'zone=a'",
         ),
         (
             "migration whose target pod begins",
@@ -261,6 +280,20 @@ pub(in super::super) fn of_migrations() -> Vec<Situation> {
             },
             "VM web runs on node n1, and waits for nothing; its last migration failed",
             "status.migrationState.failureReason of VMI web: no image",
+            "",
+        ),
+        (
+            "cancelled migration",
+            Facts { migrations: Vec::new(), ..guest(none(), running(cancelled)) },
+            "VM web runs on node n1, and waits for nothing; its last migration was cancelled",
+            "",
+            "",
+        ),
+        (
+            "migration cancelled before its guest was sent",
+            guest(cancelled_early, none()),
+            "VM web runs on node n1, and waits for nothing; its last migration was cancelled",
+            "",
             "",
         ),
         (
