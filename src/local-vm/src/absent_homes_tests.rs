@@ -161,3 +161,103 @@ fn a_long_list_drops_no_home_with_files() {
     assert_eq!(homes.len(), 2, "the first one and the last");
     assert!(noted.len() == 2 && noted[0].may_have(&file, None));
 }
+
+/// The whole home counted as moved, and the pool gave out the disks of its other VMs.
+#[test]
+fn a_vm_that_left_an_absent_home_counts_for_its_own_files_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let home = |name: &str| Home::from_env(Some(place.path().join(name)), |_| None).unwrap();
+    let (own, other) = (home("b"), home("a"));
+    let os = pool_disk(&own);
+    std::fs::rename(own.pool().join("os"), own.pool().join("web")).unwrap();
+    let web = own.pool().join("web/disk.img");
+    pool_disk(&own);
+    note_disks(&other, &with_disk(&home("scratch"), &web, raw(&web)).record).unwrap();
+    note_disks(&other, &with_disk(&other, &os, raw(&os)).record).unwrap();
+    std::fs::create_dir_all(own.vms()).unwrap();
+    std::fs::rename(other.vm("vm"), own.vm("vm")).unwrap();
+    std::fs::rename(place.path().join("a"), place.path().join("away")).unwrap();
+    let e = kept_disks::remove(&own, "web", false).unwrap_err().to_string();
+    assert!(e.contains("a/state/vms, and that folder is not there"), "{e}");
+    assert!(!kept_disks::has_disk_of_other(&own, "os").is_err());
+}
+
+/// The storage of `~/.local/state` is away, and that of the disks is not.
+#[test]
+fn a_home_whose_own_vms_are_away_gives_out_none_of_their_disks() {
+    let place = tempfile::tempdir().unwrap();
+    let user = place.path().to_owned();
+    let own = Home::from_env(None, |name| (name == "HOME").then(|| user.clone().into())).unwrap();
+    let disk = pool_disk(&own);
+    note_disks(&own, &with_disk(&own, &disk, raw(&disk)).record).unwrap();
+    let away = place.path().join("away");
+    std::fs::rename(own.vms(), &away).unwrap();
+    let refused = |why: &str| {
+        for refused in [
+            kept_disks::has_disk_of_other(&own, "os").map(drop),
+            kept_disks::remove(&own, "os", false).map(drop),
+        ] {
+            let e = refused.unwrap_err().to_string();
+            assert!(e.contains(&format!("vms, and {why}")) && e.contains("'coracle pool forget "), "{e}");
+        }
+    };
+    refused("that folder is not there");
+    // Another VM was started meanwhile.
+    std::fs::create_dir_all(own.vms()).unwrap();
+    refused("another folder is there now");
+    let other = place.path().join("other.img");
+    std::fs::write(&other, "x").unwrap();
+    note_disks(&own, &with_disk(&own, &other, raw(&other)).record).unwrap();
+    refused("another folder is there now");
+    // The storage is back.
+    std::fs::rename(own.vms(), place.path().join("meanwhile")).unwrap();
+    std::fs::rename(&away, own.vms()).unwrap();
+    assert!(!kept_disks::has_disk_of_other(&own, "none").unwrap());
+    let e = kept_disks::remove(&own, "os", false).unwrap_err().to_string();
+    assert!(e.contains("os is a disk of the stopped VM vm"), "{e}");
+    kept_disks::forget_home(&own, &own.vms()).unwrap();
+    kept_disks::forget_home(&own, &own.vms()).unwrap_err();
+    std::fs::remove_dir_all(own.vm("vm")).unwrap();
+    kept_disks::remove(&own, "os", false).unwrap();
+}
+
+#[test]
+fn a_home_behind_an_empty_mount_point_is_forgotten_by_its_root() {
+    let place = tempfile::tempdir().unwrap();
+    let home = |name: &str| Home::from_env(Some(place.path().join(name)), |_| None).unwrap();
+    let (own, other) = (home("b"), home("a"));
+    let disk = pool_disk(&own);
+    note_disks(&other, &with_disk(&other, &disk, raw(&disk)).record).unwrap();
+    kept_disks::forget_home(&own, &place.path().join("a")).unwrap_err();
+    std::fs::remove_dir_all(place.path().join("a")).unwrap();
+    std::fs::create_dir(place.path().join("a")).unwrap();
+    kept_disks::remove(&own, "os", false).unwrap_err();
+    kept_disks::forget_home(&own, &place.path().join("a")).unwrap();
+    kept_disks::remove(&own, "os", false).unwrap();
+}
+
+/// A pool that others can write to, or a squatted runtime folder: the list of disks was not written, and `convert` took a guest's header
+/// for that of an image.
+#[test]
+fn disks_are_noted_for_conversions_whatever_the_other_folders_of_the_environment_are() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = tempfile::tempdir().unwrap();
+    let user = place.path().join("user");
+    let of = |root: Option<PathBuf>| {
+        Home::from_env(root, |name| (name == "HOME").then(|| user.clone().into())).unwrap()
+    };
+    let environment = of(None);
+    environment.make(&environment.pool()).unwrap();
+    std::fs::set_permissions(environment.pool(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let other = of(Some(place.path().join("a")));
+    let disk = place.path().join("disk.img");
+    std::fs::write(&disk, "x").unwrap();
+    note_disks(&other, &with_disk(&other, &disk, raw(&disk)).record).unwrap();
+    assert!(crate::host_disks::is_written_raw(&environment, &disk).unwrap());
+    assert!(other.environment().is_some());
+    // A list that others can replace is not believed.
+    let data = environment.raw_disks().parent().unwrap().to_owned();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(other.environment().is_none());
+    note_disks(&other, &with_disk(&other, &disk, raw(&disk)).record).unwrap();
+}

@@ -6,23 +6,30 @@
 //!  ROOT/state/vms/NAME/…                           ROOT/data/raw-disks.json
 //! ```
 //!
-//! The path of a disk and the file at the end of a link are both looked at. A home of another user is neither written to nor
-//! believed.
+//! Each path that leads to a disk is looked at: that of the user, those at each link, and the one without links. A pool that is reached
+//! without its home (`DATA/pool` is a link to it, or has no list beside it yet) has a list of its own, `.list/raw-disks.json`, which its
+//! home reads as well.
+//!
+//! A home of another user is neither written to nor believed.
 
-use crate::path::file_at;
-use crate::place::{Home, POOL, RAW_DISKS, check_name, is_own_folder};
+use crate::path::spellings;
+use crate::place::{Home, POOL, RAW_DISKS, check_name, is_own_folder, real};
 use crate::pool_disk::is_marked;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// Name of the folder in a pool with its own list. No disk has this name.
+const LIST: &str = ".list";
 
 /// Homes of this user that own one of these files, but `home` itself.
 pub(crate) fn owners(home: &Home, files: &[PathBuf]) -> Vec<Home> {
     let mut found = BTreeSet::new();
     for path in files {
-        let places = [path.canonicalize().ok(), in_real_folder(path)];
-        for data in places.iter().flatten().flat_map(|place| folders(place)) {
-            if is_own_folder(&data) {
-                found.insert(data);
+        for data in spellings(path).iter().flat_map(|place| folders(place)) {
+            // The folder of a list may not be there yet.
+            let folder = if data.ends_with(LIST) { data.parent().unwrap_or(&data) } else { &data };
+            if is_own_folder(folder) {
+                found.insert(real(&data).unwrap_or(data));
             } else {
                 tracing::warn!(
                     "{} lies in the home of another user, whose pool does not know this VM: {}",
@@ -32,31 +39,40 @@ pub(crate) fn owners(home: &Home, files: &[PathBuf]) -> Vec<Home> {
             }
         }
     }
-    let own = home.raw_disks();
-    let own = own.parent().and_then(|data| file_at(data).ok().flatten());
-    found.retain(|data| own.is_none() || file_at(data).ok().flatten() != own);
+    let own = [home.raw_disks(), home.pool().join(LIST)]
+        .map(|path| path.parent().and_then(|folder| real(folder).ok()));
+    found.retain(|data| {
+        let folder = if data.ends_with(LIST) { data.parent() } else { Some(data.as_path()) };
+        !own.contains(&folder.and_then(|folder| real(folder).ok()))
+    });
     found.into_iter().map(|data| home.with_data(data)).collect()
 }
 
-/// The path of a file whose folder is canonical. The file itself may be a link.
-fn in_real_folder(path: &Path) -> Option<PathBuf> {
-    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
+/// The home whose list of disks is that of the pool itself.
+pub(crate) fn list_of_pool(home: &Home) -> Home {
+    home.with_data(home.pool().join(LIST))
 }
 
-/// Folders with the lists of the homes that a canonical path lies in.
+/// Folders with the lists of the homes that a path lies in.
 fn folders(place: &Path) -> Vec<PathBuf> {
     let has_list =
         |data: &Path| std::fs::symlink_metadata(data.join(RAW_DISKS)).is_ok_and(|facts| facts.is_file());
+    // A link to the folder of a disk is in no pool.
+    let is_disk = |folder: &Path| {
+        is_marked(folder) && std::fs::symlink_metadata(folder).is_ok_and(|facts| facts.is_dir())
+    };
     let mut found = vec![];
     for above in place.ancestors().skip(1) {
         let Ok(below) = place.strip_prefix(above) else { continue };
         let mut names = below.iter().map(|name| name.to_str().unwrap_or_default());
         match (names.next(), names.next(), names.next()) {
-            (Some(POOL), Some(name), Some(_))
-                if check_name(name).is_ok()
-                    && (has_list(above) || is_marked(&above.join(POOL).join(name))) =>
-            {
+            (Some(POOL), Some(name), Some(_)) if check_name(name).is_ok() && has_list(above) => {
                 found.push(above.to_owned());
+            }
+            (Some(pool), Some(name), Some(_))
+                if check_name(name).is_ok() && is_disk(&above.join(pool).join(name)) =>
+            {
+                found.push(above.join(pool).join(LIST));
             }
             (Some("disks"), Some(_), Some(_)) if has_list(above) => found.push(above.to_owned()),
             (Some("state"), Some("vms"), Some(_)) if has_list(&above.join("data")) => {
@@ -93,7 +109,7 @@ mod tests {
         assert!(owned("mine/pool/os/disk.img").is_empty());
         assert!(owned("a/data/pool/os/disk.img").is_empty(), "its own list");
         write(&top.join("b/data/pool/os/disk.json"), r#"{"schema":"coracle.disk/v1"}"#);
-        assert_eq!(owned("b/data/pool/os/sub/x.img"), [top.join("b/data/raw-disks.json")]);
+        assert_eq!(owned("b/data/pool/os/sub/x.img"), [top.join("b/data/pool/.list/raw-disks.json")]);
         assert!(owned("b/state/vms/vm/root/disks/x.qcow2").is_empty());
         write(&top.join("b/data/raw-disks.json"), "");
         for path in
@@ -108,6 +124,31 @@ mod tests {
         assert_eq!(owners(&home, &[top.join("b/data/pool/lost/disk.img")]).len(), 1);
         std::os::unix::fs::symlink(top.join("b/data/pool/os/sub/x.img"), top.join("link.img")).unwrap();
         assert_eq!(owners(&home, &[top.join("link.img")]).len(), 1);
+    }
+
+    /// The owner was not found, and gave the disk out.
+    #[test]
+    fn a_pool_behind_a_link_is_owned_by_its_home() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let home = Home::from_env(Some(top.join("a")), |_| None).unwrap();
+        write(&top.join("big/os/disk.img"), "x");
+        write(&top.join("big/os/disk.json"), r#"{"schema":"coracle.disk/v1"}"#);
+        write(&top.join("b/data/raw-disks.json"), "");
+        std::os::unix::fs::symlink("../../big", top.join("b/data/pool")).unwrap();
+        std::os::unix::fs::symlink("b/data/pool/os", top.join("short")).unwrap();
+        let lists = |path: &str| owners_of(&home, &top.join(path));
+        let (data, pool) = (top.join("b/data/raw-disks.json"), top.join("big/.list/raw-disks.json"));
+        for path in ["b/data/pool/os/disk.img", "short/disk.img"] {
+            assert_eq!(lists(path), [data.clone(), pool.clone()], "{path}");
+        }
+        assert_eq!(lists("big/os/disk.img"), [pool]);
+        let own = Home::from_env(Some(top.join("b")), |_| None).unwrap();
+        assert_eq!(owners_of(&own, &top.join("short/disk.img")), [] as [PathBuf; 0]);
+    }
+
+    fn owners_of(home: &Home, path: &Path) -> Vec<PathBuf> {
+        owners(home, &[path.to_owned()]).iter().map(|home| home.raw_disks()).collect()
     }
 
     #[test]

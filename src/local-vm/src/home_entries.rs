@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::host_file::HostFile;
+use crate::path::file_at;
 use crate::place::{Home, RAW_DISKS, root_of};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -54,9 +55,14 @@ impl HomeEntry {
         Ok(noted)
     }
 
-    /// True if this is the folder of the home, by its path or its identity.
-    pub(crate) fn is_home(&self, vms: &Path) -> bool {
-        self.vms == vms || is_same_folder(&self.id, &folder_id(vms))
+    /// True if this is a folder of VMs, whatever its path is now.
+    pub(crate) fn is_folder(&self, vms: &Path) -> bool {
+        is_same_folder(&self.id, &folder_id(vms))
+    }
+
+    /// True if another folder is at its path now: a mount point without its storage, or one that was made anew.
+    pub(crate) fn is_replaced(&self) -> bool {
+        is_other_folder(&self.id, &folder_id(&self.vms))
     }
 
     /// True if one of these files may be one of its VMs.
@@ -74,22 +80,32 @@ fn is_same_folder(one: &Option<LastingFileId>, other: &Option<LastingFileId>) ->
     matches!((one, other), (Some(one), Some(other)) if one.is_surely(other))
 }
 
+/// True for two folders beyond doubt. An identity that is not known, or that may have changed, says nothing.
+fn is_other_folder(one: &Option<LastingFileId>, other: &Option<LastingFileId>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if !one.may_be(other) && !one.may_have_moved(other))
+}
+
+/// True if the home of an entry was moved to `new`. The snapshot of a home has the same identity, beside the original.
+fn is_moved(old: &HomeEntry, new: &HomeEntry) -> bool {
+    let is_original_there = || !matches!((file_at(&old.vms), file_at(&new.vms)), (Ok(old), Ok(new)) if old.is_none() || old == new);
+    old.vms != new.vms && is_same_folder(&old.id, &new.id) && !is_original_there()
+}
+
 /// Adds a home with its files to a list. True if the list has changed. `homes`: those of all versions, by their folders.
 pub(crate) fn add(homes: &mut Vec<PathBuf>, noted: &mut Vec<HomeEntry>, new: HomeEntry) -> Result<bool> {
     let before = (homes.clone(), noted.clone());
     // A home that was moved is noted by its new path.
-    let moved = noted.iter_mut().find(|old| old.vms != new.vms && is_same_folder(&old.id, &new.id));
-    if let Some(moved) = moved {
+    if let Some(moved) = noted.iter_mut().find(|old| is_moved(old, &new)) {
         homes.retain(|vms| *vms != moved.vms);
         moved.vms.clone_from(&new.vms);
     }
     if !homes.contains(&new.vms) {
         homes.push(new.vms.clone());
     }
-    match noted.iter_mut().find(|old| old.vms == new.vms) {
+    // Another folder at the path of a home says nothing about the files of the one before.
+    match noted.iter_mut().find(|old| old.vms == new.vms && !is_other_folder(&old.id, &new.id)) {
         None => noted.push(new.clone()),
         Some(old) => {
-            // Another folder at the path says nothing about the files of the one before.
             old.id.clone_from(&new.id);
             for file in new.files {
                 if !old.files.contains(&file) {
@@ -102,9 +118,13 @@ pub(crate) fn add(homes: &mut Vec<PathBuf>, noted: &mut Vec<HomeEntry>, new: Hom
             }
         }
     }
+    // Homes that were made anew again and again at one path.
+    if noted.len() > MANY {
+        noted.retain(|home| !home.is_replaced() || home.files.iter().any(FileEntry::is_there));
+    }
     if homes.len() > MANY {
         let has_files =
-            |vms: &Path| noted.iter().find(|home| home.vms == vms).is_none_or(|home| !home.files.is_empty());
+            |vms: &Path| noted.iter().filter(|home| home.vms == vms).any(|home| !home.files.is_empty());
         homes.retain(|vms| *vms == new.vms || has_files(vms) || vms.exists());
     }
     if homes.len() > MOST {
@@ -115,4 +135,41 @@ pub(crate) fn add(homes: &mut Vec<PathBuf>, noted: &mut Vec<HomeEntry>, new: Hom
     }
     noted.retain(|home| homes.contains(&home.vms));
     Ok((&*homes, &*noted) != (&before.0, &before.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A snapshot took the entry of the home it was made of, and the home's VMs were no longer known.
+    #[test]
+    fn a_snapshot_of_a_home_leaves_the_entry_of_the_original() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path();
+        let [one, two] = ["one", "two"].map(|name| top.join(name));
+        std::fs::create_dir(&one).unwrap();
+        std::fs::create_dir(&two).unwrap();
+        let disk = top.join("disk.img");
+        std::fs::write(&disk, "x").unwrap();
+        let list = Home::from_env(Some(top.join("b")), |_| None).unwrap();
+        let original = HomeEntry::new(&list, &one, vec![disk]).unwrap();
+        let snapshot = HomeEntry { vms: two.clone(), files: vec![], ..original.clone() };
+        let (mut homes, mut noted) = (vec![], vec![]);
+        add(&mut homes, &mut noted, original.clone()).unwrap();
+        add(&mut homes, &mut noted, snapshot.clone()).unwrap();
+        assert_eq!(homes, [one.clone(), two.clone()]);
+        assert_eq!(noted, [original.clone(), snapshot]);
+
+        // One that was moved, or is reached by another path, takes its entry along.
+        let (mut homes, mut noted) = (vec![], vec![]);
+        add(&mut homes, &mut noted, original.clone()).unwrap();
+        std::fs::remove_dir(&two).unwrap();
+        std::fs::rename(&one, &two).unwrap();
+        let moved = HomeEntry::new(&list, &two, vec![]).unwrap();
+        add(&mut homes, &mut noted, moved).unwrap();
+        assert_eq!(
+            (homes, &noted[0].vms, noted[0].files.len(), noted.len()),
+            (vec![two.clone()], &two, 1, 1)
+        );
+    }
 }

@@ -1,9 +1,10 @@
 //! VMs of all homes that share disks with this one: several homes may have one pool (`XDG_DATA_HOME`), and a VM of another home may
 //! have a file in a folder of this one. Each start notes its home in `raw-disks.json` (`raw_disks`): in the lists of its home, of the
-//! home that the environment names, and of those that own its disks (`disk_owners`). The first two are read here.
+//! home that the environment names, and of those that own its disks (`disk_owners`). The first two are read here, and that of the pool.
 //!
 //! The VMs of a home that is not there are not known (`absent_homes`).
 
+use crate::disk_owners::list_of_pool;
 use crate::error::{Error, Result};
 use crate::path::file_at;
 use crate::place::{Home, is_own_folder};
@@ -43,8 +44,10 @@ pub(crate) fn all_vms(home: &Home) -> Result<Vec<(Option<VmOfHome>, Result<Vm>)>
 }
 
 /// Homes whose lists of disks count here.
-pub(crate) fn lists(home: &Home) -> impl Iterator<Item = &Home> {
-    std::iter::once(home).chain(home.environment())
+pub(crate) fn lists(home: &Home) -> Vec<Home> {
+    let mut lists = vec![home.clone(), list_of_pool(home)];
+    lists.extend(home.environment().cloned());
+    lists
 }
 
 /// Other homes that are noted in these lists, and that of the environment.
@@ -52,7 +55,7 @@ fn others(home: &Home) -> Result<Vec<Home>> {
     let own = file_at(&home.vms())?;
     let mut all: Vec<PathBuf> = home.environment().map(Home::vms).into_iter().collect();
     for list in lists(home) {
-        all.extend(raw_disks::noted_homes(list)?);
+        all.extend(raw_disks::noted_homes(&list)?);
     }
     all.sort();
     all.dedup();

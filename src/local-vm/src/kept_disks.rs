@@ -1,13 +1,14 @@
 //! Disks of the pool, as a user manages them: which there are, which VM uses each, and the removal of one.
 
 use crate::Notify;
+use crate::absent_homes;
 use crate::disk_files::{DiskFiles, KeepReason, reason_to_keep, users};
 use crate::error::{Error, ErrorKind, Result};
-use crate::homes::{VmOfHome, all_vms, lists};
+use crate::homes::{VmOfHome, all_vms};
 use crate::host_file::paths;
 use crate::lock::{LOCK, Lock};
 use crate::path::{entries as folder_entries, file_at};
-use crate::place::{Home, check_name, is_own_folder};
+use crate::place::{Home, check_name};
 use crate::pool_disk::{DISK, PoolDisk};
 use crate::raw_disks;
 use crate::record::{Record, Vm};
@@ -218,23 +219,7 @@ fn check_other_homes(home: &Home, name: &str, folder: &Path) -> Result<()> {
 /// Removes a home that is gone for good from the lists of those whose VMs have disks of this one. `folder`: that of its VMs, or its
 /// root.
 pub fn forget_home(home: &Home, folder: &Path) -> Result<()> {
-    let mut is_known = false;
-    for vms in [folder.to_owned(), folder.join("state/vms")] {
-        if is_own_folder(&vms) {
-            let what = format!("{} is there, so its VMs are known", vms.display());
-            return Err(Error::refused(what).with_hint("remove the VM that has the disk"));
-        }
-        for list in lists(home) {
-            is_known |= raw_disks::forget_home(list, &vms)?;
-        }
-    }
-    match is_known {
-        true => Ok(()),
-        false => {
-            let what = format!("{} is not noted as a home whose VMs have disks here", folder.display());
-            Err(Error::new(ErrorKind::NotFound, what))
-        }
-    }
+    absent_homes::forget(home, folder)
 }
 
 /// Locks a VM that had a disk a moment ago.

@@ -7,6 +7,9 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use storage::FileId;
 
+/// Largest number of links on one path, as in the kernel.
+const MOST_LINKS: usize = 40;
+
 /// The absolute path of a file without `.` and `..`, as the spec of a VMI wants it. The file itself may be a
 /// link, and stays one. A folder of a path with `..` is resolved by the kernel: `link/..` is where the link leads.
 pub fn absolute(path: &Path) -> Result<PathBuf> {
@@ -31,6 +34,40 @@ pub(crate) fn file_at(path: &Path) -> Result<Option<FileId>> {
     }
 }
 
+/// Paths that lead to a file: as it is given, at each link on its way, and the one without links. Its last parts may be missing.
+pub(crate) fn spellings(path: &Path) -> Vec<PathBuf> {
+    let (mut at, mut rest) = (PathBuf::from("/"), path.to_owned());
+    let mut found = vec![path.to_owned()];
+    let mut links = 0;
+    loop {
+        let mut parts = rest.components();
+        let Some(part) = parts.next() else { break };
+        let after = parts.as_path().to_owned();
+        match part {
+            Component::RootDir | Component::Prefix(_) => at = PathBuf::from("/"),
+            Component::CurDir => {}
+            Component::ParentDir => drop(at.pop()),
+            Component::Normal(name) => {
+                at.push(name);
+                if let Ok(target) = fs::read_link(&at) {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        break;
+                    }
+                    found.push(at.join(&after));
+                    at.pop();
+                    rest = target.join(after);
+                    continue;
+                }
+            }
+        }
+        rest = after;
+    }
+    found.push(at.join(rest));
+    found.dedup();
+    found
+}
+
 /// Paths of all entries of a folder.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
@@ -49,6 +86,28 @@ pub(crate) fn own_entries(folder: &Path, own: &[&str]) -> Result<(Vec<PathBuf>, 
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+
+    #[test]
+    fn a_path_is_spelled_at_each_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("big/pool/os")).unwrap();
+        fs::create_dir_all(top.join("x/data")).unwrap();
+        let link = |to: &str, at: &str| std::os::unix::fs::symlink(to, top.join(at)).unwrap();
+        link(top.join("big/pool").to_str().unwrap(), "x/data/pool");
+        link("x/../x/data", "short");
+        link("round", "round");
+        let of = |path: &str| -> Vec<String> {
+            let all = spellings(&top.join(path)).into_iter();
+            all.map(|path| path.strip_prefix(&top).unwrap().display().to_string()).collect()
+        };
+        assert_eq!(of("big/pool/os/disk.img"), ["big/pool/os/disk.img"]);
+        assert_eq!(
+            of("short/pool/os/disk.img"),
+            ["short/pool/os/disk.img", "x/data/pool/os/disk.img", "big/pool/os/disk.img"]
+        );
+        assert!(of("round/disk.img").len() <= 3);
+    }
 
     #[test]
     fn a_path_loses_its_dots_and_the_file_stays_a_link() {

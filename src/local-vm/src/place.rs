@@ -152,15 +152,21 @@ impl Home {
     }
 
     /// The home that the environment names, where this is another one. It may have VMs with disks of this one, and notes homes that
-    /// have. One that others can write to is not believed.
+    /// have. One whose list of disks others can replace is not believed.
     pub(crate) fn environment(&self) -> Option<&Home> {
-        self.environment.as_deref().filter(|own| match own.check() {
-            Ok(()) => own.data.symlink_metadata().is_err() || is_own_folder(&own.data),
-            Err(e) => {
-                tracing::debug!("the home of the environment is not asked: {e}");
-                false
+        self.environment.as_deref().filter(|own| {
+            let steps = own.steps(&own.data);
+            let shared = steps.into_iter().find_map(|step| guard::folder::refuse_shared(step).err());
+            if let Some(e) = &shared {
+                tracing::debug!("the list of disks of the environment's home is not read: {e}");
             }
+            shared.is_none() && (own.data.symlink_metadata().is_err() || is_own_folder(&own.data))
         })
+    }
+
+    /// The same home, to note disks in its list: the verbs that read disks look there. Its folders are checked by the one who writes.
+    pub(crate) fn environment_to_note(&self) -> Option<&Home> {
+        self.environment.as_deref()
     }
 
     /// Folder of one VM.

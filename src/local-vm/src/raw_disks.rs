@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::home_entries::{self, HomeEntry};
 use crate::host_file::{HostDevice, HostDevices, HostDisks, HostFile, paths, unclear};
 use crate::path::file_at;
-use crate::place::{Home, Lock};
+use crate::place::{Home, Lock, is_own_folder};
 use crate::whole_file::write_whole;
 use api::launcher::{Format, Source, Sync};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -211,16 +211,19 @@ pub(crate) fn noted(home: &Home) -> Result<(Vec<PathBuf>, Vec<HomeEntry>, Vec<Ho
     Ok((kept.homes, kept.home_entries, kept.disks.into_iter().map(|disk| disk.file).collect()))
 }
 
-/// Removes a home from this list. False if the list does not have it.
-pub(crate) fn forget_home(home: &Home, vms: &Path) -> Result<bool> {
-    if !noted_homes(home)?.iter().any(|noted| noted == vms) {
-        return Ok(false);
-    }
+/// Removes the entries of a home from this list, but those that `is_kept` selects. False if there is nothing to remove. A home that is
+/// there stays in the list.
+pub(crate) fn forget_home(home: &Home, vms: &Path, is_kept: &dyn Fn(&HomeEntry) -> bool) -> Result<bool> {
     let path = home.raw_disks();
     let _lock = Lock::wait(&path.with_extension("lock"))?;
     let mut kept = RawDisks::read(home)?;
-    kept.homes.retain(|noted| noted != vms);
-    kept.home_entries.retain(|noted| noted.vms != vms);
+    let before = (kept.homes.len(), kept.home_entries.len());
+    kept.home_entries.retain(|noted| noted.vms != vms || is_kept(noted));
+    let is_there = is_own_folder(vms) || kept.home_entries.iter().any(|noted| noted.vms == vms);
+    kept.homes.retain(|noted| noted != vms || is_there);
+    if (kept.homes.len(), kept.home_entries.len()) == before {
+        return Ok(false);
+    }
     kept.write(&path).map(|()| true)
 }
 

@@ -262,11 +262,15 @@ pub(crate) fn note_disks(home: &Home, record: &Record) -> Result<()> {
     for owner in disk_owners::owners(home, &record.files()) {
         raw_disks::keep(&owner, Some(&home.vms()), record.disks())?;
     }
-    if let Some(own) = home.environment()
+    if let Some(own) = home.environment_to_note()
         && own.raw_disks() != home.raw_disks()
         && let Err(e) = raw_disks::keep(own, Some(&home.vms()), record.disks())
     {
-        tracing::warn!("the disks of {} are not noted for conversions: {e}", record.name);
+        tracing::warn!(
+            "the disks of {} are not noted where 'coracle convert' looks: give it '-f raw' for a raw disk of this VM, whose guest may \
+             have written another format's header ({e})",
+            record.name
+        );
     }
     Ok(())
 }
