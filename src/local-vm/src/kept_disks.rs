@@ -10,7 +10,6 @@ use crate::lock::{LOCK, Lock};
 use crate::path::{entries as folder_entries, file_at};
 use crate::place::{Home, check_name};
 use crate::pool_disk::{DISK, PoolDisk};
-use crate::raw_disks;
 use crate::record::{Record, Vm};
 use crate::resolve::disk_record::{DiskRecord, entries, exists};
 use crate::resolve::pool_users::{files_of, identities, other_user, user_in_other_home};

@@ -1,6 +1,7 @@
 //! Disks of the pool with their VMs: listed, removed, and used by a start.
 
 use super::*;
+use crate::raw_disks;
 use crate::resolve::image::Images;
 use crate::resolve::pool::HeldDisks;
 use crate::start::{again, check_again};
