@@ -155,5 +155,5 @@ fn a_registry_with_tls_is_believed_only_with_its_authority() {
     // A loopback address does not excuse this server: it has TLS, but with an unknown certificate.
     let e = registries("").open(&name).unwrap().document(&tag("1")).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Failed);
-    assert!(e.to_string().contains("set its CA in registries.toml"), "{e}");
+    assert!(e.to_string().contains("registries.toml: ca ="), "{e}");
 }

@@ -16,10 +16,10 @@ impl Advice {
     /// Advice for a server with an untrusted certificate or without TLS.
     pub(crate) fn about_tls(self, address: &str) -> String {
         match self {
-            Advice::Files => {
-                "set its CA in registries.toml (ca = …), or insecure or plain-http if that is intended"
-                    .to_owned()
-            }
+            Advice::Files => format!(
+                "write below [host.\"{address}\"] of ~/.config/coracle/registries.toml: ca = \"FILE\" for its CA, insecure = true to accept \
+                 any certificate, or plain-http = true if it has no TLS"
+            ),
             Advice::Source => format!(
                 "name a ConfigMap with its CA in certConfigMap; if plain HTTP or an unverified certificate is intended, the \
                      administrator lists {address} in spec.insecureRegistries of the CDIConfig config"
@@ -57,6 +57,7 @@ mod tests {
         let said = Advice::Source.about_tls("h:5000");
         assert!(said.contains("h:5000 in spec.insecureRegistries of the CDIConfig config"), "{said}");
         assert!(Advice::Mirror.about_tls("h").contains("ConfigMap coracle-registries"));
+        assert!(Advice::Files.about_tls("h:5000").contains("[host.\"h:5000\"] of ~/.config/coracle/registries.toml"));
         assert_eq!(Advice::Files.about_login("h"), "as with: docker login h");
     }
 }
