@@ -20,7 +20,7 @@ use crate::objects::{
 use crate::state::STATE_FOR;
 use api::meta::{ObjectMeta, OwnerReference};
 use api::quantity::Quantity;
-use api::vm::VirtualMachine;
+use api::vm::{DataVolumeTemplate, VirtualMachine};
 use api::vmi::{VirtualMachineInstance, Volume};
 use serde_json::{Map, Value, json};
 
@@ -213,15 +213,69 @@ pub fn is_read_only(vmi: &VirtualMachineInstance, volume: &str) -> bool {
     })
 }
 
-/// The message about a PVC that a VMI must not start on, since its disk has moved or may have; `None` if it may.
-pub fn moved_message(claim: &PersistentVolumeClaim) -> Option<String> {
+/// How a volume names its PVC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimReference {
+    /// By `persistentVolumeClaim`.
+    Claim,
+    /// By `dataVolume`.
+    DataVolume,
+    /// By `dataVolume`, with an entry of `dataVolumeTemplates`.
+    Template,
+}
+
+impl ClaimReference {
+    /// How one of these volumes names the PVC.
+    pub fn of(volumes: &[Volume], templates: &[DataVolumeTemplate], claim: &str) -> ClaimReference {
+        let named = |volume: &Volume| volume.data_volume.as_ref().is_some_and(|data| data.name == claim);
+        let made = |template: &DataVolumeTemplate| {
+            template.metadata.as_ref().and_then(|meta| meta.name.as_deref()) == Some(claim)
+        };
+        match volumes.iter().any(named) {
+            true if templates.iter().any(made) => ClaimReference::Template,
+            true => ClaimReference::DataVolume,
+            false => ClaimReference::Claim,
+        }
+    }
+
+    /// How a volume of a VM names the PVC.
+    pub fn of_vm(vm: &VirtualMachine, claim: &str) -> ClaimReference {
+        let volumes = vm.spec.template.as_ref().map_or(&[][..], |template| &template.spec.volumes);
+        ClaimReference::of(volumes, &vm.spec.data_volume_templates, claim)
+    }
+
+    /// How a volume of a VMI names the PVC.
+    pub fn of_vmi(vmi: &VirtualMachineInstance, claim: &str) -> ClaimReference {
+        ClaimReference::of(&vmi.spec.volumes, &[], claim)
+    }
+
+    /// What to write so that the volume is on the PVC `new` in place of `old`.
+    pub fn replacement(self, old: &str, new: &str) -> String {
+        let in_place = || {
+            format!(
+                "in the volume, write `persistentVolumeClaim: {{claimName: {new}}}` in place of `dataVolume: {{name: {old}}}`"
+            )
+        };
+        match self {
+            ClaimReference::Claim => format!("set the claimName of the volume to {new}"),
+            ClaimReference::DataVolume => in_place(),
+            ClaimReference::Template => {
+                format!("{}, and remove {old} from dataVolumeTemplates", in_place())
+            }
+        }
+    }
+}
+
+/// The message about a PVC that a VMI must not start on, since its disk has moved or may have; `None` if it may. `reference`: how the
+/// volume names it.
+pub fn moved_message(claim: &PersistentVolumeClaim, reference: ClaimReference) -> Option<String> {
     let [namespace, name] =
         [&claim.meta.namespace, &claim.meta.name].map(|text| text.as_deref().unwrap_or_default());
     if let Some(new) = claim.moved_to() {
         return Some(format!(
-            "a live migration has copied PVC {namespace}/{name} into PVC {new}, and the guest has run on that one since: set the \
-             claimName of the volume to {new}; or, to go back to the content of that time, stop the VM, remove its \
-             updateVolumesStrategy, and remove the annotation {MOVED_TO} from PVC {name}"
+            "a live migration has copied PVC {namespace}/{name} into PVC {new}, and the guest has run on that one since: {}; or, to go back to the content of that time, stop the VM, remove its \
+             updateVolumesStrategy, and remove the annotation {MOVED_TO} from PVC {name}",
+            reference.replacement(name, new)
         ));
     }
     if claim.copied_into_by().is_some() {
@@ -233,8 +287,8 @@ pub fn moved_message(claim: &PersistentVolumeClaim) -> Option<String> {
     let new = claim.moving_to()?;
     Some(format!(
         "a live migration copies PVC {namespace}/{name} into PVC {new}, or has ended without a result: once no launcher pod uses \
-         either, set the claimName of the volume to {new} if the guest has run there; otherwise remove the annotation {MOVING_TO} \
-         from PVC {name}"
+         either, {} if the guest has run there; otherwise remove the annotation {MOVING_TO} from PVC {name}",
+        reference.replacement(name, new)
     ))
 }
 
@@ -360,13 +414,40 @@ mod tests {
     }
 
     #[test]
+    fn the_message_says_what_to_write_in_place_of_the_old_name() {
+        let mut claim = PersistentVolumeClaim::default();
+        (claim.meta.namespace, claim.meta.name) = (Some("n".into()), Some("disk".into()));
+        let by_claim = json!({"name": "root", "persistentVolumeClaim": {"claimName": "disk"}});
+        let by_data_volume = json!({"name": "root", "dataVolume": {"name": "disk"}});
+        let in_place = "in the volume, write `persistentVolumeClaim: {claimName: new}` in place of `dataVolume: {name: disk}`";
+        let of_template = format!("{in_place}, and remove disk from dataVolumeTemplates");
+        for (volume, templates, expected) in [
+            (by_claim, json!([]), "set the claimName of the volume to new"),
+            (by_data_volume.clone(), json!([{"metadata": {"name": "other"}, "spec": {}}]), in_place),
+            (by_data_volume, json!([{"metadata": {"name": "disk"}, "spec": {}}]), &of_template),
+        ] {
+            let spec = json!({"dataVolumeTemplates": templates, "template": {"spec": {"domain": {"devices": {}}, "volumes": [volume]}}});
+            let vm: VirtualMachine =
+                api::wire::read(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
+            let reference = ClaimReference::of_vm(&vm, "disk");
+            for annotation in [MOVED_TO, MOVING_TO] {
+                claim.meta.annotations.clear();
+                claim.meta.annotations.insert(annotation.into(), "new".into());
+                let message = moved_message(&claim, reference).unwrap();
+                assert!(message.contains(expected), "{message}");
+                assert_eq!(message.contains("claimName of the volume"), reference == ClaimReference::Claim);
+            }
+        }
+    }
+
+    #[test]
     fn the_message_names_both_pvcs() {
         for (annotation, is_told) in [(MOVED_TO, true), (MOVING_TO, true), (MOVED_FROM, false)] {
             for (name, is_name) in [("disk-moved-abcde", true), ("\u{1b}[2J", false)] {
                 let mut claim = PersistentVolumeClaim::default();
                 (claim.meta.namespace, claim.meta.name) = (Some("n".into()), Some("disk".into()));
                 claim.meta.annotations.insert(annotation.into(), name.into());
-                let message = moved_message(&claim);
+                let message = moved_message(&claim, ClaimReference::Claim);
                 assert_eq!(message.is_some(), is_told && is_name, "{annotation} {name:?}");
                 let has = |message: String| {
                     message.contains("PVC n/disk ") && message.contains("PVC disk-moved-abcde")

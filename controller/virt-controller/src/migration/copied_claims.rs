@@ -23,7 +23,7 @@ use crate::vmi::volume_update::VolumeUpdate;
 use crate::vmi::{self, CopiedClaim, claim_info};
 use api::migration::Phase;
 use api::vmi::{ClaimInfo, MigratedVolume, VirtualMachineInstance};
-use cluster_model::claim_moves::{self, COPIED_INTO, MOVING_BY, MOVING_TO};
+use cluster_model::claim_moves::{self, COPIED_INTO, ClaimReference, MOVING_BY, MOVING_TO};
 use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, Pod, World, claim_of, key, owner};
 use cluster_model::plan::Step;
 use serde_json::{Value, json};
@@ -58,7 +58,9 @@ pub(super) fn target_claims(input: &MigrationReconcile<'_>, vmi: &VirtualMachine
         let Some(target) = target(input, source, destination.as_deref()) else { continue };
         let is_other = |new: &str| new != target.name;
         if source.moved_to().is_some() || source.moving_to().is_some_and(is_other) {
-            return TargetClaims::Refused(claim_moves::moved_message(source).unwrap_or_default());
+            let name = source.meta.name.as_deref().unwrap_or_default();
+            let message = claim_moves::moved_message(source, ClaimReference::of_vmi(vmi, name));
+            return TargetClaims::Refused(message.unwrap_or_default());
         }
         if let Some(message) = destination.as_deref().and_then(|name| other_user(input.world, vmi, name)) {
             return TargetClaims::Waits(message);
@@ -214,6 +216,11 @@ pub(super) fn hand_over(
                 target.name
             )));
         }
+        let copied = migrated_volume(input.world, volume, source, claim);
+        let is_too_small = || vmi::volume_update::too_small(input.world, vmi, &copied);
+        if let Some(message) = destination.as_ref().and_then(|_| is_too_small()) {
+            return Err(Obstacle::Refused(refusal(&message)));
+        }
         if destination.is_some() {
             // Of two VMs that name the PVC, one writes this first.
             let vm = vmi::vm_uid(input.world, vmi);
@@ -228,7 +235,7 @@ pub(super) fn hand_over(
             steps.push(annotate(source, &json!({MOVING_TO: target.name, MOVING_BY: uid})));
         }
         is_named |= destination.is_some();
-        migrated.push(migrated_volume(input.world, volume, source, claim));
+        migrated.push(copied);
     }
     let whole = with_destinations(vmi, &migrated);
     let mut new = migrated.iter().filter_map(MigratedVolume::destination);

@@ -8,7 +8,7 @@ use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
-use cluster_model::claim_moves::{RECOVERY, copy_of, moved_message};
+use cluster_model::claim_moves::{ClaimReference, RECOVERY, copy_of, moved_message};
 use cluster_model::metadata::{OmittedKeys, left_out_of_disk, of_disk};
 use cluster_model::objects::{
     Attempt, Failure, Key, Kind, PersistentVolumeClaim, World, claim_of, claims_of, owner,
@@ -135,7 +135,7 @@ pub(super) fn find(world: &World, vm: &VirtualMachine, vmi: Option<&VirtualMachi
         let moved = || {
             claim
                 .filter(|claim| !is_copied(claim))
-                .and_then(moved_message)
+                .and_then(|claim| moved_message(claim, ClaimReference::of_vm(vm, name)))
                 .or_else(|| copied_from(world, vm, name))
         };
         if let Some(message) = (!is_used).then(moved).flatten() {
@@ -167,14 +167,12 @@ fn copied_from(world: &World, vm: &VirtualMachine, name: &str) -> Option<String>
     }
     let copy = copy_of(world, namespace, name, vm.metadata.uid.as_deref()?)?;
     let new = copy.meta.name.as_deref().unwrap_or_default();
-    let mut made = vm.spec.data_volume_templates.iter().filter_map(data_volume_name);
-    let (kind, and) = match made.any(|made| made == name) {
-        true => ("DataVolume", ", and remove the dataVolumeTemplate"),
-        false => ("PVC", ""),
-    };
+    let reference = ClaimReference::of_vm(vm, name);
+    let kind = if reference == ClaimReference::Template { "DataVolume" } else { "PVC" };
     Some(format!(
-        "a live migration has copied the disk of {kind} {namespace}/{name} into PVC {new}, and the guest has run on that one since: set \
-         the claimName of the volume to {new}{and}; or, to begin with a new disk, delete PVC {new}"
+        "a live migration has copied the disk of {kind} {namespace}/{name} into PVC {new}, and the guest has run on that one since: {}; \
+         or, to begin with a new disk, delete PVC {new}",
+        reference.replacement(name, new)
     ))
 }
 

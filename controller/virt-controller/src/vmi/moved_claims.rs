@@ -17,7 +17,9 @@ use super::outcome::{Change, Outcome};
 use super::{VmiReconcile, key_of, vm_of, vm_uid, volume_update};
 use crate::template;
 use api::vmi::{MigratedVolume, VirtualMachineInstance};
-use cluster_model::claim_moves::{self, COPIED_INTO, MOVED_TO, MOVING_BY, MOVING_TO, RECOVERY};
+use cluster_model::claim_moves::{
+    self, COPIED_INTO, ClaimReference, MOVED_TO, MOVING_BY, MOVING_TO, RECOVERY,
+};
 use cluster_model::objects::{
     Attempt, Key, Kind, MIGRATION_JOB, MIGRATION_NAME, PersistentVolumeClaim, World, key,
 };
@@ -53,7 +55,8 @@ pub(super) fn arrive(input: &VmiReconcile<'_>) -> Outcome {
         outcome = keep(world, &target).into_iter().fold(outcome, Outcome::before_write);
         outcome = settle_named(input, &source, &target).into_iter().fold(outcome, Outcome::before_write);
         let message = format!(
-            "The disk {} is on PVC {} now. PVC {} is kept as it was: delete it when it is not needed (kubectl delete pvc -n {} {})",
+            "The disk {} is on PVC {} now. PVC {} is kept as it was: delete it when it is not needed (kubectl delete pvc -n {} {}), which waits \
+             until the launcher pod of the source is gone",
             volume.volume_name, target.name, source.name, source.namespace, source.name
         );
         outcome = outcome.event(false, MOVED, message);
@@ -105,7 +108,10 @@ pub(super) fn lose(input: &VmiReconcile<'_>) -> Outcome {
     for volume in migrated(input.vmi) {
         let source = claim(input, volume.source());
         let source = source.and_then(|key| input.world.pvcs.get(&key.namespace, &key.name));
-        let message = source.and_then(claim_moves::moved_message);
+        let message = source.and_then(|claim| {
+            let name = claim.meta.name.as_deref().unwrap_or_default();
+            claim_moves::moved_message(claim, ClaimReference::of_vmi(input.vmi, name))
+        });
         outcome =
             message.into_iter().fold(outcome, |outcome, message| outcome.event(true, RECOVERY, message));
         let target = claim(input, volume.destination()).and_then(|target| keep(input.world, &target));

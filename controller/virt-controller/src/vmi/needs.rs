@@ -6,7 +6,7 @@ use super::{phase, vm_uid};
 use crate::volume_origin::{incomplete, unknown};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
-use cluster_model::claim_moves::moved_message;
+use cluster_model::claim_moves::{ClaimReference, moved_message};
 use cluster_model::objects::{PersistentVolumeClaim, Pod, PodPhase, Work, World, claims_of, migration_phase};
 use std::collections::BTreeMap;
 
@@ -92,7 +92,8 @@ fn find_for(world: &World, vmi: &VirtualMachineInstance, copier: Option<&str>) -
     let (mut missing, mut filling, mut read) = (None, None, None);
     for name in &claims_of(vmi) {
         let claim = world.pvcs.get(namespace, name).filter(|claim| !claim.is_copied_for(copier));
-        if let Some(message) = claim.and_then(moved_message) {
+        let reference = || ClaimReference::of_vmi(vmi, name);
+        if let Some(message) = claim.and_then(|claim| moved_message(claim, reference())) {
             return DiskNeeds::Moved { message };
         }
         let copied = world.pvcs.get(namespace, name).filter(|claim| is_copied_for_other(world, vmi, claim));

@@ -108,6 +108,52 @@ fn a_guest_takes_its_disk_along_to_the_pvc_that_its_vm_names() {
     rests(&mut sim);
 }
 
+/// The disk has 2 GiB, and so has its PVC.
+#[test]
+fn an_update_to_a_pvc_that_is_smaller_than_the_disk_is_refused_before_a_migration() {
+    const GIB: u64 = 1 << 30;
+    for (own, new, is_refused) in
+        [("2Gi", "1Gi", true), ("2Gi", "2Gi", false), ("2Gi", "3Gi", false), ("512Mi", "1Gi", false)]
+    {
+        let (mut sim, vm, vmi, _) = on_data();
+        for (claim, capacity) in [("data", own), ("new", new)] {
+            let key = Key::new(Kind::PersistentVolumeClaim, "n", claim);
+            sim.change(&key, json!({"status": {"phase": "Bound", "capacity": {"storage": capacity}}}));
+        }
+        let mut status = sim.get(&vmi)["status"]["volumeStatus"].clone();
+        status.as_array_mut().unwrap().iter_mut().for_each(|volume| volume["size"] = json!(2 * GIB));
+        sim.change(&vmi, json!({"status": {"volumeStatus": status}}));
+        name(&mut sim, &vm, &claim("new"));
+        let expected = format!(
+            "cannot migrate the volume root: PVC new has {GIB} bytes, and the disk of the guest {}: name a PVC that is at least as large",
+            2 * GIB
+        );
+        assert_eq!(restart(&sim, &vm), is_refused.then_some(expected), "{own} {new}");
+        assert_eq!(open(&sim).is_empty(), is_refused, "{own} {new}");
+    }
+}
+
+/// A PVC that gets its volume with the target pod has a size only then.
+#[test]
+fn a_migration_to_a_pvc_that_turns_out_to_be_too_small_is_not_handed_over() {
+    let (mut sim, vm, vmi, new) = on_data();
+    let old = Key::new(Kind::PersistentVolumeClaim, "n", "data");
+    sim.change(&old, json!({"status": {"phase": "Bound", "capacity": {"storage": "2Gi"}}}));
+    sim.change(&new, json!({"status": {"phase": "Pending", "capacity": null}}));
+    let mut status = sim.get(&vmi)["status"]["volumeStatus"].clone();
+    status.as_array_mut().unwrap().iter_mut().for_each(|volume| volume["size"] = json!(2_u64 << 30));
+    sim.change(&vmi, json!({"status": {"volumeStatus": status}}));
+    name(&mut sim, &vm, &claim("new"));
+    let key = only(&sim);
+    let pod = target(&sim, &key).unwrap();
+    sim.change(&new, json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}));
+    sim.pod_runs(&pod, "node2");
+    sim.settle();
+    assert_eq!(sim.phase(&key), "Failed");
+    let said = told(&sim, "FailedMigration");
+    assert!(said[0].starts_with("Cannot migrate VMI: PVC new has 1073741824 bytes"), "{said:?}");
+}
+
 #[test]
 fn an_update_waits_for_a_pvc_that_is_missing_is_not_filled_or_has_another_vmi() {
     let (mut sim, vm, vmi, _) = on_data();

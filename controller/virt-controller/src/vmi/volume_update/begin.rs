@@ -7,7 +7,7 @@ use crate::vmi::migrating;
 use api::machine::is_of_one_node;
 use api::vm::VirtualMachine;
 use api::vmi::{ClaimInfo, ConditionType, Disk, MigratedVolume, Phase, VirtualMachineInstance, Volume};
-use cluster_model::claim_moves::{is_read_only, moved_message};
+use cluster_model::claim_moves::{ClaimReference, is_read_only, moved_message};
 use cluster_model::conditions;
 use cluster_model::objects::{World, claim_of, claims_of};
 
@@ -71,7 +71,13 @@ pub(super) fn begin(
             ));
         }
         let is_own = claim.is_copied_for(vm.metadata.uid.as_deref());
-        if let Some(message) = moved_message(claim).filter(|_| !is_own) {
+        if let Some(message) = moved_message(claim, ClaimReference::of_vm(vm, name)).filter(|_| !is_own) {
+            return VolumeUpdate::Refused(format!(
+                "cannot migrate the volume {}: {message}",
+                volume.volume_name
+            ));
+        }
+        if let Some(message) = too_small(world, vmi, volume) {
             return VolumeUpdate::Refused(format!(
                 "cannot migrate the volume {}: {message}",
                 volume.volume_name
@@ -109,6 +115,33 @@ pub(super) fn begin(
         ));
     }
     VolumeUpdate::Underway(changed)
+}
+
+/// The message about a destination that is smaller than the disk, where both sizes are known. A disk that is larger than its own PVC lies on
+/// storage that does not enforce capacities.
+pub(crate) fn too_small(
+    world: &World,
+    vmi: &VirtualMachineInstance,
+    volume: &MigratedVolume,
+) -> Option<String> {
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let name = volume.destination()?;
+    let capacity = |name: &str| {
+        let claim = world.pvcs.get(namespace, name).filter(|claim| claim.is_bound())?;
+        claim.status.capacity.get("storage")?.bytes()
+    };
+    let has = capacity(name)?;
+    let mut known = vmi.status.as_ref()?.volume_status.iter();
+    let disk = known
+        .find(|known| known.name == volume.volume_name)?
+        .size
+        .and_then(|size| u64::try_from(size).ok())?;
+    let of_source = volume.source().and_then(capacity).unwrap_or(u64::MAX);
+    (has < disk && has < of_source).then(|| {
+        format!(
+            "PVC {name} has {has} bytes, and the disk of the guest {disk}: name a PVC that is at least as large"
+        )
+    })
 }
 
 /// Volumes that cannot be copied, in upstream's words.

@@ -28,6 +28,7 @@
 mod begin;
 mod destinations;
 
+pub(crate) use begin::too_small;
 pub(crate) use destinations::other_user;
 
 use super::{claim_info, phase, vm_of};
