@@ -239,8 +239,10 @@ pub(crate) fn refusal(world: &World, expanded: &VirtualMachine) -> Option<String
         );
     }
     let is_local = |volume: &&Volume| volume.host_disk.as_ref().is_some_and(|disk| disk.shared != Some(true));
-    let local = vmi.spec.volumes.iter().find(is_local)?;
-    Some(format!("the volume {} is a hostDisk that is not shared", local.name))
+    if let Some(local) = vmi.spec.volumes.iter().find(is_local) {
+        return Some(format!("the volume {} is a hostDisk that is not shared", local.name));
+    }
+    crate::vmi::unmovable_stopped(world, &vmi)
 }
 
 /// A disk that no firmware boots from.

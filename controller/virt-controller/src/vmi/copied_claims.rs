@@ -7,7 +7,7 @@
 use super::outcome::{Change, Outcome};
 use super::volume_update;
 use super::{VmiReconcile, checked, phase, state, vm_of};
-use api::machine::{Volume, is_of_one_node};
+use api::machine::{Disk, Volume, is_of_one_node};
 use api::vmi::{MigratedVolume, Phase, VirtualMachineInstance};
 use cluster_model::objects::{Kind, PersistentVolumeClaim, World, claims_of, owner};
 
@@ -70,11 +70,8 @@ fn copied<'a>(
             None => of_one_node(name),
         };
         let Some(source) = source else { continue };
-        if !disk.has_movable_claim() || used.iter().filter(|one| *one == name).count() > 1 {
-            return Err(format!(
-                "PVC {name} is not shared (ReadWriteMany), and only disks that are a PVC of their own, and that the guest may write \
-                 to, are copied"
-            ));
+        if let Some(why) = unmovable(disk, name, &used) {
+            return Err(why);
         }
         let status = vmi.status.as_ref();
         let known =
@@ -97,6 +94,41 @@ fn copied<'a>(
     }
     found.extend(state.map(|source| moved_state(vmi, source)).transpose()?);
     Ok(found)
+}
+
+/// The reason why the disk on a PVC that one node can use at a time is not copied into a new one. `used`: the PVCs of the VMI.
+fn unmovable(disk: &Disk, claim: &str, used: &[String]) -> Option<String> {
+    let is_shared = || used.iter().filter(|one| *one == claim).count() > 1;
+    let why = disk.unmovable_reason().or_else(|| is_shared().then_some("is not the only volume on it"))?;
+    let name = &disk.name;
+    Some(format!(
+        "the disk {name} on PVC {claim} {why}, and the PVC is not shared (ReadWriteMany): only disks that are a PVC of their own, and \
+         that the guest may write to, are copied"
+    ))
+}
+
+/// The reason why no disk of a stopped VM can be moved to another node, by its PVCs. PVCs that do not exist yet are not judged. `vmi`: the
+/// VMI of its start.
+pub(crate) fn unmovable_stopped(world: &World, vmi: &VirtualMachineInstance) -> Option<String> {
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let used = claims_of(vmi);
+    let known: Option<Vec<&PersistentVolumeClaim>> =
+        used.iter().map(|name| world.pvcs.get(namespace, name)).collect();
+    if known.is_some_and(|known| known.iter().all(|claim| !is_of_one_node(&claim.spec.access_modes))) {
+        return Some(
+            "no PVC of the VM is of one node alone: the VM can start on any node as it is".to_owned(),
+        );
+    }
+    let (_, machine) = checked(world, vmi, world.config())?;
+    machine.disks.iter().find_map(|disk| {
+        let (Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name }) =
+            &disk.volume
+        else {
+            return None;
+        };
+        let claim = world.pvcs.get(namespace, name)?;
+        is_of_one_node(&claim.spec.access_modes).then(|| unmovable(disk, name, &used))?
+    })
 }
 
 /// The PVC of EFI variables and the TPM, whose content goes with the guest's memory, shared or not. No volume has its name.

@@ -75,7 +75,7 @@ mod waiting;
 #[cfg(test)]
 mod waiting_tests;
 
-pub(crate) use copied_claims::{CopiedClaim, copied_claims, copied_without_update};
+pub(crate) use copied_claims::{CopiedClaim, copied_claims, copied_without_update, unmovable_stopped};
 pub(crate) use moved_claims::{abandon, free};
 pub(crate) use needs::wait_for_disks;
 pub(crate) use outdated::is_outdated;

@@ -160,7 +160,14 @@ fn volume(vmi: &VirtualMachineInstance, disk: &Disk) -> Option<String> {
         None => Some(format!("cannot migrate VMI: Unable to determine if PVC {claim} is shared, {wanted}")),
         Some(info) if info.access_modes.iter().any(|mode| mode == SHARED) => None,
         Some(info) if is_copied_claim(disk, info) => None,
-        Some(_) => Some(format!("cannot migrate VMI: PVC {claim} is not shared, {wanted}")),
+        Some(info) => {
+            // Upstream's message alone would blame the access mode, which other disks may have.
+            let why = disk.unmovable_reason().filter(|_| is_of_one_node(&info.access_modes));
+            let why = why.map_or_else(String::new, |why| {
+                format!(". The disk {} {why}: other disks on a PVC of one node are copied", disk.name)
+            });
+            Some(format!("cannot migrate VMI: PVC {claim} is not shared, {wanted}{why}"))
+        }
     }
 }
 
@@ -232,18 +239,25 @@ mod tests {
             };
             assert_eq!(reason(noted), expected, "{mode}");
         }
-        for disk in [
-            json!({"disk": {}, "shareable": true}),
-            json!({"disk": {"readonly": true, "bus": "virtio"}}),
-            json!({"cdrom": {}}),
-            json!({"lun": {"bus": "scsi"}}),
+        for (disk, why) in [
+            (json!({"disk": {}, "shareable": true}), "is shareable"),
+            (json!({"disk": {"readonly": true, "bus": "virtio"}}), "is read-only"),
+            (json!({"cdrom": {}}), "is a CD-ROM"),
+            (json!({"lun": {"bus": "scsi"}}), "is a LUN"),
         ] {
             let other = |o: &mut Value| {
                 on_claim(o, &json!(["ReadWriteOnce"]));
                 o["spec"]["domain"]["devices"]["disks"][0] = disk.clone();
                 o["spec"]["domain"]["devices"]["disks"][0]["name"] = json!("root");
             };
-            assert_eq!(reason(other), disks, "{disk}");
+            let (object, machine) = vmi(other);
+            let found = obstacle(&object, &machine).unwrap();
+            assert_eq!(Some(found.reason), disks, "{disk}");
+            // Upstream's message, and then what else is in the way than the access mode.
+            let is_told =
+                found.message.starts_with("cannot migrate VMI: PVC c is not shared, live migration requires")
+                    && found.message.contains(&format!(". The disk root {why}: "));
+            assert!(is_told, "{}", found.message);
         }
         let unknown = |o: &mut Value| {
             on_claim(o, &json!([]));

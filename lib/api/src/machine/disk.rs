@@ -39,9 +39,21 @@ pub struct Disk {
 impl Disk {
     /// True for a disk that a live migration may copy into another PVC: the guest alone writes to it, and the whole PVC is this disk.
     pub fn has_movable_claim(&self) -> bool {
-        let is_claim =
-            matches!(self.volume, Volume::Claim { readonly: false, .. } | Volume::DataVolume { .. });
-        is_claim && self.target == Target::Disk && !self.readonly && !self.shareable
+        self.unmovable_reason().is_none()
+    }
+
+    /// The reason why a live migration does not copy the disk into another PVC, to follow its name: "is a CD-ROM".
+    pub fn unmovable_reason(&self) -> Option<&'static str> {
+        match (&self.volume, self.target) {
+            (_, Target::CdRom { .. }) => Some("is a CD-ROM"),
+            (_, Target::Lun) => Some("is a LUN"),
+            (Volume::Ephemeral { .. }, Target::Disk) => Some("is ephemeral"),
+            _ if self.shareable => Some("is shareable"),
+            (Volume::Claim { readonly: true, .. }, Target::Disk) => Some("is read-only"),
+            _ if self.readonly => Some("is read-only"),
+            (Volume::Claim { .. } | Volume::DataVolume { .. }, Target::Disk) => None,
+            (_, Target::Disk) => Some("is not a PVC"),
+        }
     }
 }
 

@@ -175,16 +175,15 @@ fn a_vm_without_disks_of_one_node_is_not_moved() {
     let vm = sim.put(Kind::VirtualMachine, crate::sim::vm("web", "Halted"));
     let vmi = Key::new(Kind::VirtualMachineInstance, "n", "web");
     let key = migration(&mut sim, "move", &vmi, &json!({"spec": {"offline": true}}));
-    sim.boot(&vmi);
+    assert!(!sim.objects.contains_key(&vmi), "a carrier was made");
     assert_eq!(sim.phase(&key), "Failed");
     assert_eq!(
         told(&sim, "FailedMigration"),
         [
-            "Migration failed because no PVC of the VM is of one node alone: the VM can start on any node as it is"
+            "Migration failed because the disks of VM n/web do not move without its guest: no PVC of the VM is of one node alone: \
+             the VM can start on any node as it is"
         ]
     );
-    end(&mut sim, &vmi);
-    assert!(!sim.objects.contains_key(&vmi));
     assert_eq!(sim.get(&vm)["status"]["printableStatus"], "Stopped");
 }
 
@@ -232,7 +231,14 @@ fn a_template_cannot_pose_as_a_carrier() {
 #[test]
 fn a_vm_that_something_else_holds_to_its_node_is_refused_at_once() {
     type Case = (fn(&mut Value), &'static str);
-    let cases: [Case; 4] = [
+    let cases: [Case; 5] = [
+        (
+            |object| {
+                object["spec"]["template"]["spec"]["domain"]["devices"]["disks"][0] =
+                    json!({"name": "root", "cdrom": {"bus": "sata"}})
+            },
+            "the disk root on PVC data is a CD-ROM, and the PVC is not shared (ReadWriteMany)",
+        ),
         (
             |object| {
                 cluster_model::plan::merge(
