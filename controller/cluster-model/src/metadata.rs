@@ -23,6 +23,7 @@
 use crate::objects::MIGRATION_JOB;
 use api::kubevirt::AnnotationPolicy;
 use api::meta::ObjectMeta;
+use api::vmi::VirtualMachineInstance;
 use std::collections::BTreeMap;
 
 /// Labels by which our programs find VMIs.
@@ -41,6 +42,13 @@ pub const FENCING: &str = "kubevirt.io/fencing";
 /// Annotation of a VMI without a guest, which an offline migration moves the disks of a stopped VM by: the UID of that migration. It is never
 /// passed on.
 pub const OFFLINE_MIGRATION: &str = "coracle.io/offline-migration";
+/// Message of the event `Stopped` of such a VMI.
+pub const CARRIER_STOPPED: &str = "The VirtualMachineInstance without a guest was stopped.";
+
+/// True for a VMI without a guest that is deleted: its end is not a crash.
+pub fn is_stopped_carrier(vmi: &VirtualMachineInstance) -> bool {
+    vmi.metadata.deletion_timestamp.is_some() && vmi.metadata.annotations.contains_key(OFFLINE_MIGRATION)
+}
 /// Annotation of a VM or a VMI that its pool or its replica set has chosen for deletion, because there are too many: the
 /// UID of that owner.
 pub const SCALE_IN: &str = "kubevirt.io/scale-in";

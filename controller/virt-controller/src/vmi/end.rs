@@ -8,6 +8,7 @@ use crate::pod;
 use api::launcher::{Ending, Life, may_have_left};
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::conditions::{KEPT, SYNC_FAILED, is_unsynchronized};
+use cluster_model::metadata::{CARRIER_STOPPED, is_stopped_carrier};
 use cluster_model::objects::{Attempt, Failure, Key, Kind, LauncherPods, Pod, is_revision, owner};
 use cluster_model::plan::Step;
 
@@ -16,9 +17,9 @@ const LOST: &str = "the guest left its launcher by a live migration and did not 
 
 /// The VMI has ended as its launcher left it to the kubelet. A launcher is a tenant's, and can lie about its own VMI alone. Condition and
 /// event are those that virt-handler would write.
-pub(super) fn ended_as(ending: &Ending) -> Outcome {
+pub(super) fn ended_as(vmi: &VirtualMachineInstance, ending: &Ending) -> Outcome {
     if ending.reason.as_deref().is_some_and(may_have_left) {
-        return ended_as(&Ending::failed(LOST));
+        return ended_as(vmi, &Ending::failed(LOST));
     }
     if ending.life == Life::Succeeded {
         let outcome = Outcome::default().event(false, "Stopped", "The VirtualMachineInstance was shut down.");
@@ -26,10 +27,13 @@ pub(super) fn ended_as(ending: &Ending) -> Outcome {
     }
     let why = ending.message.as_deref().or(ending.reason.as_deref());
     let why = why.unwrap_or("the launcher gave no reason");
-    Outcome::default()
-        .event(true, "Stopped", format!("The VirtualMachineInstance crashed: {why}"))
-        .condition(ConditionType::Synchronized, "False", SYNC_FAILED, why)
-        .phase(Phase::Failed)
+    let outcome = match is_stopped_carrier(vmi) {
+        true => Outcome::default().event(false, "Stopped", CARRIER_STOPPED),
+        false => {
+            Outcome::default().event(true, "Stopped", format!("The VirtualMachineInstance crashed: {why}"))
+        }
+    };
+    outcome.condition(ConditionType::Synchronized, "False", SYNC_FAILED, why).phase(Phase::Failed)
 }
 
 /// The end of a VMI that is to be `next`: its pods are deleted, and then its finalizers.

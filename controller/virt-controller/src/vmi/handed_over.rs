@@ -19,7 +19,7 @@ pub(super) fn handed_over(input: &VmiReconcile<'_>) -> Outcome {
     let Some(pod) = input.pod else {
         let outcome = pod_is_gone(input);
         return match input.world.ending(input.vmi) {
-            Some(ending) => outcome.and(ended_as(ending)),
+            Some(ending) => outcome.and(ended_as(input.vmi, ending)),
             None => outcome.fail("PodNotExists"),
         };
     };
@@ -30,9 +30,9 @@ pub(super) fn handed_over(input: &VmiReconcile<'_>) -> Outcome {
         let since = input.world.over_since(pod).unwrap_or(input.now);
         return match (since.checked_add(PATIENCE), pod.ending()) {
             // The pod may be removed at any moment, so virt-handler is not waited for.
-            (_, Some(ending)) if pod.is_going() => outcome.and(ended_as(&ending)),
+            (_, Some(ending)) if pod.is_going() => outcome.and(ended_as(input.vmi, &ending)),
             (Ok(until), _) if until > input.now => outcome.retry_at(until),
-            (_, Some(ending)) => outcome.and(ended_as(&ending)),
+            (_, Some(ending)) => outcome.and(ended_as(input.vmi, &ending)),
             (_, None) => outcome.and(pod_ended(pod)),
         };
     }

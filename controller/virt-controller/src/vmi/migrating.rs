@@ -361,7 +361,7 @@ impl<'a> Migration<'a> {
         let ending = self.target.and_then(Pod::ending).filter(|_| has_run_there);
         let outcome = match ending {
             // The guest arrived, and ended before that was reported.
-            Some(ending) => outcome.and(ended_as(&ending)),
+            Some(ending) => outcome.and(ended_as(input.vmi, &ending)),
             None => outcome.and(handed_over(input)),
         };
         let outcome = outcome

@@ -26,6 +26,7 @@ use api::vmi::{
     MachineType, Phase, PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
 };
 use cluster_model::conditions::{self, OF_CONTROLLER, SYNC_FAILED, is_unsynchronized};
+use cluster_model::metadata::{CARRIER_STOPPED, is_stopped_carrier};
 
 /// Facts about a VMI from which its status is made.
 #[derive(Debug)]
@@ -325,6 +326,9 @@ pub(super) fn events(old: &Status, new: &Status, story: &StatusFacts<'_>) -> Vec
             Some(Phase::Running) => events.push(Event::normal("Started", "VirtualMachineInstance started.")),
             Some(Phase::Succeeded) => {
                 events.push(Event::normal("Stopped", "The VirtualMachineInstance was shut down."));
+            }
+            Some(Phase::Failed) if is_stopped_carrier(story.vmi) => {
+                events.push(Event::normal("Stopped", CARRIER_STOPPED));
             }
             Some(Phase::Failed) => {
                 let why = story.failure_reason().unwrap_or("the launcher gave no reason");

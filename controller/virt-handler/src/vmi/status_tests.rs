@@ -44,6 +44,24 @@ fn a_condition_has_the_time_of_its_last_change_of_status() {
     assert_eq!(time(&changed, KIND).as_deref(), Some(LATER));
 }
 
+/// It has no guest that could crash: it is killed where it is not needed any more.
+#[test]
+fn a_vmi_without_a_guest_that_is_deleted_has_not_crashed() {
+    let noted = json!({"coracle.io/offline-migration": "u"});
+    for (annotations, deletion, crashed) in [
+        (noted.clone(), "2027-01-01T00:00:00Z", false),
+        (noted, "", true),
+        (json!({}), "2027-01-01T00:00:00Z", true),
+    ] {
+        let mut vmi = vmi("Running", json!({}));
+        vmi.metadata.annotations = serde_json::from_value(annotations).unwrap();
+        vmi.metadata.deletion_timestamp = Some(deletion.to_owned()).filter(|time| !time.is_empty());
+        let events =
+            decided(&vmi, State { message: Some("killed".to_owned()), ..state(Life::Failed) }).events;
+        assert_eq!(events[0].warning, crashed, "{events:?}");
+    }
+}
+
 #[test]
 fn each_end_has_its_events() {
     assert!(Event::warning("A", "b").warning && !Event::normal("A", "b").warning);
