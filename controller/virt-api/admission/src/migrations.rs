@@ -11,10 +11,11 @@
 //! does not flood the API server ([`super::review_queue`]).
 
 use super::review_queue::ReviewQueue;
-use super::rules::migration::{MigrationFacts, has_ended, is_active};
+use super::rules::migration::{ActiveMigration, MigrationFacts, has_ended, is_active};
 use api::migration::VirtualMachineInstanceMigration;
+use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
-use api::wire;
+use api::wire::{self, Wire};
 use cluster_client::error::{Error, ErrorKind, Result};
 use cluster_client::{Server, Writer};
 use cluster_model::objects::{Key, Kind, MIGRATED_VMI, names};
@@ -44,34 +45,38 @@ impl Migrations {
     async fn look(&self, key: &Key) -> Result<MigrationFacts> {
         let vmi = match self.server.find(key).await? {
             // Fields that cannot be read are of no use for the decision.
-            Some(object) => {
-                let read = wire::read_in_part::<VirtualMachineInstance>(object, &mut Vec::new());
-                let unreadable = || Error::new(ErrorKind::Refused, format!("{key} cannot be read as a VMI"));
-                Some(Box::new(read.ok_or_else(unreadable)?))
-            }
+            Some(object) => Some(read::<VirtualMachineInstance>(object, key)?),
             None => None,
         };
         let has_guest = vmi.as_ref().is_some_and(|vmi| !has_ended(vmi));
         let vm = Key { kind: Kind::VirtualMachine, ..key.clone() };
-        let has_vm = !has_guest && self.server.find(&vm).await?.is_some();
-        let active = if has_guest || has_vm { self.active(key).await? } else { None };
-        Ok(MigrationFacts { vmi, has_vm, active })
+        let found = if has_guest { None } else { self.server.find(&vm).await? };
+        let vm = found.map(|object| read::<VirtualMachine>(object, &vm)).transpose()?;
+        let active = if has_guest || vm.is_some() { self.active(key).await? } else { None };
+        Ok(MigrationFacts { vmi, vm, active })
     }
 
-    /// UID of a migration of the VMI that has not ended.
-    async fn active(&self, vmi: &Key) -> Result<Option<String>> {
+    /// A migration of the VMI that has not ended.
+    async fn active(&self, vmi: &Key) -> Result<Option<ActiveMigration>> {
         let selector = format!("{MIGRATED_VMI}={}", names::label(&vmi.name));
         let place = (Kind::VirtualMachineInstanceMigration, &*vmi.namespace);
         let unknown = format!("whether a migration of VMI {} has not ended", vmi.name);
-        self.server.find_in_pages(place, &selector, &unknown, |found| found.iter().find_map(active_uid)).await
+        self.server.find_in_pages(place, &selector, &unknown, |found| found.iter().find_map(active)).await
     }
 }
 
-/// UID of a migration that has not ended. One that cannot be read counts as such.
-fn active_uid(object: &Value) -> Option<String> {
+fn read<T: Wire>(object: Value, key: &Key) -> Result<Box<T>> {
+    let read = wire::read_in_part::<T>(object, &mut Vec::new());
+    let unreadable = || Error::new(ErrorKind::Refused, format!("{key} cannot be read"));
+    read.map(Box::new).ok_or_else(unreadable)
+}
+
+/// The migration, if it has not ended. One that cannot be read counts as such.
+fn active(object: &Value) -> Option<ActiveMigration> {
     let read = wire::read_in_part::<VirtualMachineInstanceMigration>(object.clone(), &mut Vec::new());
-    let uid = || object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-    read.is_none_or(|migration| is_active(&migration)).then(uid)
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let named = || ActiveMigration { uid: text("uid"), name: text("name") };
+    read.is_none_or(|migration| is_active(&migration)).then(named)
 }
 
 #[cfg(test)]
@@ -134,7 +139,8 @@ mod tests {
         ];
         let active = |uid: &str| {
             format!(
-                "in-flight migration detected. Active migration job ({uid}) is currently already in progress for VMI web."
+                "in-flight migration detected. Active migration job ({uid}) is currently already in progress for VMI web. Its name is {}.",
+                uid.trim_start_matches("uid-")
             )
         };
         for (objects, why, requests) in [
@@ -186,8 +192,8 @@ mod tests {
 
     #[test]
     fn a_migration_that_cannot_be_read_counts_as_one_that_has_not_ended() {
-        assert_eq!(active_uid(&json!([])), Some(String::new()));
+        assert_eq!(active(&json!([])), Some(ActiveMigration::default()));
         let odd = json!({"metadata": {"uid": "u"}, "status": {"phase": "Dreaming"}});
-        assert_eq!(active_uid(&odd), Some("u".to_owned()));
+        assert_eq!(active(&odd).map(|active| active.uid), Some("u".to_owned()));
     }
 }

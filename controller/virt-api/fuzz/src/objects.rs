@@ -6,7 +6,7 @@
 
 use crate::generate::{Chance, change, made};
 use crate::judged::{context, judged, reviewed};
-use admission::rules::migration::MigrationFacts;
+use admission::rules::migration::{ActiveMigration, MigrationFacts};
 use cluster_model::webhooks::WEBHOOKS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -76,8 +76,12 @@ fn migration_facts(begin: u8) -> MigrationFacts {
     let status =
         if begin & 0x04 == 0 { json!({"phase": "Running"}) } else { json!({"conditions": conditions}) };
     let vmi = json!({"metadata": {"name": "web"}, "spec": {"domain": {"devices": {}}}, "status": status});
-    let active = (begin & 0x02 != 0).then(|| "1".to_owned());
-    MigrationFacts { vmi: api::wire::read(vmi).ok().map(Box::new), has_vm: begin & 0x01 != 0, active }
+    let active = (begin & 0x02 != 0).then(ActiveMigration::default);
+    MigrationFacts {
+        vmi: api::wire::read(vmi).ok().map(Box::new),
+        vm: (begin & 0x01 != 0).then(Box::default),
+        active,
+    }
 }
 
 /// The schemas of our kinds, by kind.

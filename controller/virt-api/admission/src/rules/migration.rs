@@ -16,7 +16,8 @@ use super::{AdmissionResponse, Request, RequestContext, patch, unknown};
 use api::fault::{Fault, Reason};
 use api::meta::is_label_value;
 use api::migration::{Spec, VirtualMachineInstanceMigration};
-use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
+use api::vm::VirtualMachine;
+use api::vmi::{ConditionType, Phase, VirtualMachineInstance, Volume};
 use api::wire;
 use cluster_model::objects::names::{self, is_name};
 use cluster_model::objects::{Key, Kind, MIGRATED_VMI, MIGRATION_FINALIZER, Program};
@@ -28,10 +29,17 @@ use serde_json::{Value, json};
 pub struct MigrationFacts {
     /// The VMI, if it exists. On the heap, since every review has room for these facts.
     pub vmi: Option<Box<VirtualMachineInstance>>,
-    /// True if the VM of this name exists; false as well beside a VMI that has not ended.
-    pub has_vm: bool,
-    /// UID of a migration of the VMI that has not ended.
-    pub active: Option<String>,
+    /// The VM of this name, if it exists; `None` as well beside a VMI that has not ended.
+    pub vm: Option<Box<VirtualMachine>>,
+    /// A migration of the VMI that has not ended.
+    pub active: Option<ActiveMigration>,
+}
+
+/// A migration that has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActiveMigration {
+    pub uid: String,
+    pub name: String,
 }
 
 /// The VMI that has to be read before a new migration is judged; `None` if the answer does not depend on it.
@@ -192,10 +200,14 @@ fn fault_of(spec: &Spec, facts: &MigrationFacts, namespace: &str) -> Option<Faul
 }
 
 fn in_flight(name: &str, facts: &MigrationFacts) -> Option<Fault> {
-    let active = facts.active.as_ref()?;
-    let message = format!(
-        "in-flight migration detected. Active migration job ({active}) is currently already in progress for VMI {name}."
+    let ActiveMigration { uid, name: active } = facts.active.as_ref()?;
+    let mut message = format!(
+        "in-flight migration detected. Active migration job ({uid}) is currently already in progress for VMI {name}."
     );
+    // Upstream has the UID alone, which no command takes.
+    if !active.is_empty() {
+        message += &format!(" Its name is {active}.");
+    }
     Some(Fault::new("spec.vmiName", Reason::Invalid, message))
 }
 
@@ -208,8 +220,38 @@ fn offline_fault(name: &str, facts: &MigrationFacts, namespace: &str) -> Option<
         );
         return Some(Fault::new("spec.offline", Reason::Invalid, message));
     }
-    let message = format!("the VM \"{namespace}/{name}\" does not exist");
-    (!facts.has_vm).then(|| Fault::new("spec.vmiName", Reason::NotFound, message))
+    let Some(vm) = &facts.vm else {
+        let message = format!("the VM \"{namespace}/{name}\" does not exist");
+        return Some(Fault::new("spec.vmiName", Reason::NotFound, message));
+    };
+    let why = unmovable(vm)?;
+    let message = format!("the disks of VM \"{namespace}/{name}\" do not move without its guest: {why}");
+    Some(Fault::new("spec.offline", Reason::Invalid, message))
+}
+
+/// The reason why the disks of a stopped VM do not move, by its template alone. virt-controller knows its PVCs, and judges again.
+fn unmovable(vm: &VirtualMachine) -> Option<String> {
+    let spec = &vm.spec.template.as_ref()?.spec;
+    let is_local = |volume: &&Volume| volume.host_disk.as_ref().is_some_and(|disk| disk.shared != Some(true));
+    if let Some(local) = spec.volumes.iter().find(is_local) {
+        return Some(format!("the volume {} is a hostDisk that is not shared", local.name));
+    }
+    let mut on_claims = spec.volumes.iter().filter(|volume| {
+        volume.persistent_volume_claim.is_some() || volume.data_volume.is_some() || volume.ephemeral.is_some()
+    });
+    let Some(first) = on_claims.clone().next() else {
+        return Some("it has no PVC, and can start on any node as it is".to_owned());
+    };
+    let is_cdrom = |volume: &Volume| {
+        let mut disks = spec.domain.devices.disks.iter();
+        disks.any(|disk| disk.name == volume.name && disk.cdrom.is_some())
+    };
+    on_claims.all(is_cdrom).then(|| {
+        format!(
+            "of its disks only CD-ROMs are on PVCs ({}), and only disks that the guest may write to are moved",
+            first.name
+        )
+    })
 }
 
 /// True if two specs are equal after parsing.

@@ -1,7 +1,7 @@
 //! Migrations: label and finalizer, and the checks in upstream's order and words.
 
 use super::base::{CONTROLLER, ask, by, changed, context, create, set, told, update};
-use crate::rules::migration::{MigrationFacts, vmi_of};
+use crate::rules::migration::{ActiveMigration, MigrationFacts, vmi_of};
 use crate::rules::{AdmissionResponse, Request, RequestContext};
 use serde_json::{Value, json};
 
@@ -42,7 +42,8 @@ fn facts(pointer: &str, value: Value, active: Option<&str>) -> RequestContext {
         set(&mut vmi, pointer, value);
     }
     let vmi = api::wire::read(vmi).ok().map(Box::new);
-    let migration = Some(MigrationFacts { vmi, has_vm: false, active: active.map(str::to_owned) });
+    let active = active.map(|uid| ActiveMigration { uid: uid.to_owned(), name: "move-1".to_owned() });
+    let migration = Some(MigrationFacts { vmi, vm: None, active });
     RequestContext { migration, ..context() }
 }
 
@@ -134,7 +135,7 @@ fn a_migration_is_refused_for_what_it_says_itself_in_the_words_of_upstream() {
 #[test]
 fn a_migration_is_refused_for_its_vmi_in_the_words_of_upstream() {
     let condition = |status: &str| json!([{"type": "LiveMigratable", "status": status, "reason": "DisksNotLiveMigratable", "message": "not shared"}]);
-    let active = "in-flight migration detected. Active migration job (u1) is currently already in progress for VMI web.";
+    let active = "in-flight migration detected. Active migration job (u1) is currently already in progress for VMI web. Its name is move-1.";
     let cannot = "Cannot migrate VMI, Reason: DisksNotLiveMigratable, Message: not shared";
     let ended = "Cannot migrate VMI in finalized state.";
     for (context, expected) in [
@@ -215,6 +216,46 @@ fn the_spec_of_a_migration_stays_and_so_does_its_label_until_it_has_ended() {
     assert_eq!(ask(UPDATE, &update(stored("Running"), bare), &context()), AdmissionResponse::yes());
 }
 
+fn vm(volumes: Value, disks: Value) -> Box<api::vm::VirtualMachine> {
+    let spec = json!({"domain": {"devices": {"disks": disks}}, "volumes": volumes});
+    let vm = json!({"metadata": {"namespace": "n", "name": "web"}, "spec": {"template": {"spec": spec}}});
+    Box::new(api::wire::read(vm).unwrap())
+}
+
+/// What the template of a VM says is refused before the migration exists.
+#[test]
+fn a_stopped_vm_without_a_disk_that_moves_is_refused() {
+    let mut object = migration();
+    object["spec"]["offline"] = json!(true);
+    let claim = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+    let local = json!({"name": "local", "hostDisk": {"path": "/d", "type": "Disk"}});
+    let image = json!({"name": "image", "containerDisk": {"image": "i"}});
+    let cdrom = json!([{"name": "cd", "cdrom": {}}, {"name": "root", "disk": {}}]);
+    for (volumes, disks, why) in [
+        (json!([claim("root"), image]), json!([]), ""),
+        (json!([claim("root"), claim("cd")]), cdrom.clone(), ""),
+        (
+            json!([{"name": "root", "ephemeral": {"persistentVolumeClaim": {"claimName": "a"}}}]),
+            json!([]),
+            "",
+        ),
+        (json!([image]), json!([]), "it has no PVC, and can start on any node as it is"),
+        (json!([]), json!([]), "it has no PVC, and can start on any node as it is"),
+        (
+            json!([claim("cd"), image]),
+            cdrom,
+            "of its disks only CD-ROMs are on PVCs (cd), and only disks that the guest may write to are moved",
+        ),
+        (json!([claim("root"), local]), json!([]), "the volume local is a hostDisk that is not shared"),
+    ] {
+        let facts = MigrationFacts { vm: Some(vm(volumes, disks)), ..MigrationFacts::default() };
+        let answer =
+            told(&ask(CREATE, &new(object.clone()), &RequestContext { migration: Some(facts), ..context() }));
+        let message = format!("the disks of VM \"n/web\" do not move without its guest: {why}");
+        assert_eq!(answer, if why.is_empty() { vec![] } else { fault("spec.offline", &message) });
+    }
+}
+
 #[test]
 fn the_disks_of_a_vm_are_moved_where_it_is_stopped() {
     let mut object = migration();
@@ -222,12 +263,13 @@ fn the_disks_of_a_vm_are_moved_where_it_is_stopped() {
     let with = |vmi: Option<&str>, has_vm: bool, active: Option<&str>| {
         let running = facts("/status/phase", json!(vmi), active).migration.unwrap_or_default();
         let vmi = running.vmi.filter(|_| vmi.is_some());
-        RequestContext { migration: Some(MigrationFacts { vmi, has_vm, ..running }), ..context() }
+        let vm = has_vm.then(|| vm(json!([{"name": "root", "dataVolume": {"name": "data"}}]), json!([])));
+        RequestContext { migration: Some(MigrationFacts { vmi, vm, ..running }), ..context() }
     };
     let missing = "the VM \"n/web\" does not exist";
     let runs = "spec.offline moves the disks of a stopped VM, and VM \"n/web\" runs: remove the field to migrate it with its guest, or \
                 stop it";
-    let active = "in-flight migration detected. Active migration job (u) is currently already in progress for VMI web.";
+    let active = "in-flight migration detected. Active migration job (u) is currently already in progress for VMI web. Its name is move-1.";
     for (context, expected) in [
         (with(None, true, None), None),
         (with(Some("Succeeded"), true, None), None),
