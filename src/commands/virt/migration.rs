@@ -99,7 +99,17 @@ async fn migrate_offline(args: &MigrateArgs, labels: &Map<String, Value>, cluste
     let path = format!("{}{query}", kind.collection(cluster.namespace()));
     let created = cluster.answer(Method::POST, &path, &object).await.map_err(|e| e.into_error(&what))?;
     let migration = created["metadata"]["name"].as_str().unwrap_or_default();
-    ui::out(&format!("The disks of VM {name} are moved by the migration {migration}\n"))
+    ui::out(&offline_message(name, migration, &super::prefix(), !query.is_empty()))
+}
+
+/// Whether the disks can be moved is known later, for example when their sizes are: the message does not promise it.
+fn offline_message(name: &str, migration: &str, program: &str, is_dry_run: bool) -> String {
+    if is_dry_run {
+        return format!("The migration of the disks of VM {name} would be created (dry run)\n");
+    }
+    format!(
+        "The migration {migration} of the disks of VM {name} was created. Watch it: {program} why {name}\n"
+    )
 }
 
 pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {
@@ -154,6 +164,16 @@ mod tests {
         assert_eq!(active(&all), Some("c"));
         assert_eq!(active(&all[..2]), None);
         assert_eq!(active(&[json!({"metadata": {"name": "new"}})]), Some("new"));
+    }
+
+    #[test]
+    fn an_offline_migration_that_was_created_is_not_told_as_one_that_moves_the_disks() {
+        let said = offline_message("web", "move-1", "coracle virt", false);
+        assert_eq!(
+            said,
+            "The migration move-1 of the disks of VM web was created. Watch it: coracle virt why web\n"
+        );
+        assert!(offline_message("web", "move-1", "coracle virt", true).ends_with("(dry run)\n"));
     }
 
     #[test]

@@ -4,10 +4,12 @@ use super::args::VmArg;
 use crate::error::{ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
+use crate::virt::json::text;
 use crate::virt::target::{is_replica_set, name};
 use crate::virt::why::{event, fetch, fetch_disk, fetch_group, page};
 use cluster_model::objects::Kind;
 use jiff::Timestamp;
+use serde_json::Value;
 use std::str::FromStr;
 
 /// Explain what a VM, a pool or a disk waits for, on one page
@@ -19,8 +21,8 @@ use std::str::FromStr;
 /// PVC and a DataImportCron how they stand.
 #[derive(Debug, clap::Args)]
 pub(super) struct WhyArgs {
-    /// Name of the VM, pool or replica set, or TYPE/NAME: vm, vmi, pool, rs,
-    /// dv, pvc or dataimportcron
+    /// Name of the VM, pool or replica set, or TYPE/NAME: vm, vmi, vmim, pool,
+    /// rs, dv, pvc or dataimportcron
     #[arg(value_name = "VM")]
     what: Subject,
 }
@@ -49,10 +51,13 @@ impl FromStr for Subject {
                 Kind::VirtualMachinePool
             }
             word if word == "rs" || is_replica_set(word) => Kind::VirtualMachineInstanceReplicaSet,
+            "vmim" | "vmims" | "virtualmachineinstancemigration" | "virtualmachineinstancemigrations" => {
+                Kind::VirtualMachineInstanceMigration
+            }
             "dic" | "dics" | "dataimportcron" | "dataimportcrons" => Kind::DataImportCron,
             word => crate::virt::target::kind(word).map_err(|_| {
                 format!(
-                    "unsupported resource type '{word}': say vm, vmi, pool, rs, dv, pvc or dataimportcron"
+                    "unsupported resource type '{word}': say vm, vmi, vmim, pool, rs, dv, pvc or dataimportcron"
                 )
             })?,
         };
@@ -100,8 +105,32 @@ async fn about(kind: Kind, name: &str, cluster: &Cluster) -> Result<String> {
         Kind::VirtualMachinePool | Kind::VirtualMachineInstanceReplicaSet => {
             fetch_group(cluster, kind, name).await?.page(&super::prefix(), Timestamp::now())
         }
+        Kind::VirtualMachineInstanceMigration => about_migration(name, cluster).await?,
         kind => fetch_disk(cluster, kind, name).await?.page(&super::prefix(), Timestamp::now()),
     })
+}
+
+/// The page about the VM of a migration, below how far that migration is.
+async fn about_migration(name: &str, cluster: &Cluster) -> Result<String> {
+    let kind = Kind::VirtualMachineInstanceMigration;
+    let doing = format!("cannot read {kind} {name} in namespace {}", cluster.namespace());
+    let migration = cluster.object(kind, name, &doing).await?;
+    let page = match text(&migration, "/spec/vmiName") {
+        Some(vm) if crate::virt::target::name(vm).is_ok() => {
+            about(Kind::VirtualMachine, vm, cluster).await.unwrap_or_else(|e| format!("{e}\n"))
+        }
+        _ => String::new(),
+    };
+    Ok(format!("{}\n\n{page}", head_of_migration(name, &migration)))
+}
+
+/// How far a migration is, and why it failed.
+fn head_of_migration(name: &str, migration: &Value) -> String {
+    let vm = text(migration, "/spec/vmiName").unwrap_or("(none)");
+    let phase = text(migration, "/status/phase").unwrap_or("new");
+    let why = text(migration, "/status/migrationState/failureReason");
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    printable::line(&format!("Migration {name} of VM {vm} is {phase}{why}. The page of the VM:"))
 }
 
 pub(super) async fn events(args: &EventsArgs, cluster: &Cluster) -> Result<()> {
@@ -121,6 +150,7 @@ pub(super) async fn events(args: &EventsArgs, cluster: &Cluster) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn what_is_asked_about_has_the_type_that_is_said() {
@@ -132,6 +162,7 @@ mod tests {
             ("pool/web", Kind::VirtualMachinePool, "web"),
             ("VMPools/web", Kind::VirtualMachinePool, "web"),
             ("virtualmachinepool/web", Kind::VirtualMachinePool, "web"),
+            ("vmim/move-1", Kind::VirtualMachineInstanceMigration, "move-1"),
             ("rs/front", Kind::VirtualMachineInstanceReplicaSet, "front"),
             ("vmirs/front", Kind::VirtualMachineInstanceReplicaSet, "front"),
         ] {
@@ -142,6 +173,18 @@ mod tests {
             assert!(bad.parse::<Subject>().is_err(), "{bad}");
         }
         let error = "pod/a".parse::<Subject>().unwrap_err();
-        assert!(error.ends_with("'pod': say vm, vmi, pool, rs, dv, pvc or dataimportcron"), "{error}");
+        assert!(error.ends_with("'pod': say vm, vmi, vmim, pool, rs, dv, pvc or dataimportcron"), "{error}");
+    }
+
+    #[test]
+    fn a_migration_says_how_far_it_is() {
+        let mut migration = json!({"spec": {"vmiName": "web"}});
+        assert_eq!(head_of_migration("m", &migration), "Migration m of VM web is new. The page of the VM:");
+        migration["status"] =
+            json!({"phase": "Failed", "migrationState": {"failureReason": "no room\u{1b}"}});
+        assert_eq!(
+            head_of_migration("m", &migration),
+            "Migration m of VM web is Failed: no room\u{fffd}. The page of the VM:"
+        );
     }
 }
