@@ -116,9 +116,10 @@ async fn about_migration(name: &str, cluster: &Cluster) -> Result<String> {
     let doing = format!("cannot read {kind} {name} in namespace {}", cluster.namespace());
     let migration = cluster.object(kind, name, &doing).await?;
     let page = match text(&migration, "/spec/vmiName") {
-        Some(vm) if crate::virt::target::name(vm).is_ok() => {
-            about(Kind::VirtualMachine, vm, cluster).await.unwrap_or_else(|e| format!("{e}\n"))
-        }
+        Some(vm) if crate::virt::target::name(vm).is_ok() => match fetch(cluster, vm).await {
+            Ok(facts) => page(&facts, &super::prefix(), Timestamp::now()),
+            Err(e) => format!("{e}\n"),
+        },
         _ => String::new(),
     };
     Ok(format!("{}\n\n{page}", head_of_migration(name, &migration)))
@@ -180,11 +181,10 @@ mod tests {
     fn a_migration_says_how_far_it_is() {
         let mut migration = json!({"spec": {"vmiName": "web"}});
         assert_eq!(head_of_migration("m", &migration), "Migration m of VM web is new. The page of the VM:");
-        migration["status"] =
-            json!({"phase": "Failed", "migrationState": {"failureReason": "no room\u{1b}"}});
+        migration["status"] = json!({"phase": "Failed", "migrationState": {"failureReason": "no\u{1b}room"}});
         assert_eq!(
             head_of_migration("m", &migration),
-            "Migration m of VM web is Failed: no room\u{fffd}. The page of the VM:"
+            "Migration m of VM web is Failed: no room. The page of the VM:"
         );
     }
 }

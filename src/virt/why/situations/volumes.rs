@@ -62,7 +62,7 @@ pub(in super::super) fn of_volumes() -> Vec<Situation> {
         ),
         (
             "an update of the volumes has not begun, and can be taken back",
-            misplaced(Some("Migration"), &[], &[underway.clone()]),
+            misplaced(Some("Migration"), &[], std::slice::from_ref(&underway)),
             "VM web runs, and the move of its volumes waits for virt-controller to create a migration",
             "virt-controller, condition VolumesChange of VMI web: migrate volumes",
             r#""value":{"name":"root","persistentVolumeClaim":{"claimName":"disk-moved-abcde"}}"#,

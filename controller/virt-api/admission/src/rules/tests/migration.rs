@@ -216,7 +216,7 @@ fn the_spec_of_a_migration_stays_and_so_does_its_label_until_it_has_ended() {
     assert_eq!(ask(UPDATE, &update(stored("Running"), bare), &context()), AdmissionResponse::yes());
 }
 
-fn vm(volumes: Value, disks: Value) -> Box<api::vm::VirtualMachine> {
+fn vm(volumes: &Value, disks: &Value) -> Box<api::vm::VirtualMachine> {
     let spec = json!({"domain": {"devices": {"disks": disks}}, "volumes": volumes});
     let vm = json!({"metadata": {"namespace": "n", "name": "web"}, "spec": {"template": {"spec": spec}}});
     Box::new(api::wire::read(vm).unwrap())
@@ -248,7 +248,7 @@ fn a_stopped_vm_without_a_disk_that_moves_is_refused() {
         ),
         (json!([claim("root"), local]), json!([]), "the volume local is a hostDisk that is not shared"),
     ] {
-        let facts = MigrationFacts { vm: Some(vm(volumes, disks)), ..MigrationFacts::default() };
+        let facts = MigrationFacts { vm: Some(vm(&volumes, &disks)), ..MigrationFacts::default() };
         let answer =
             told(&ask(CREATE, &new(object.clone()), &RequestContext { migration: Some(facts), ..context() }));
         let message = format!("the disks of VM \"n/web\" do not move without its guest: {why}");
@@ -263,7 +263,7 @@ fn the_disks_of_a_vm_are_moved_where_it_is_stopped() {
     let with = |vmi: Option<&str>, has_vm: bool, active: Option<&str>| {
         let running = facts("/status/phase", json!(vmi), active).migration.unwrap_or_default();
         let vmi = running.vmi.filter(|_| vmi.is_some());
-        let vm = has_vm.then(|| vm(json!([{"name": "root", "dataVolume": {"name": "data"}}]), json!([])));
+        let vm = has_vm.then(|| vm(&json!([{"name": "root", "dataVolume": {"name": "data"}}]), &json!([])));
         RequestContext { migration: Some(MigrationFacts { vmi, vm, ..running }), ..context() }
     };
     let missing = "the VM \"n/web\" does not exist";
