@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::home_entries::HomeEntry;
 use crate::homes::lists;
 use crate::host_file::HostFile;
-use crate::path::file_at;
+use crate::path::{absolute, file_at};
 use crate::place::{Home, is_own_folder};
 use crate::raw_disks;
 use crate::record::Vm;
@@ -110,8 +110,8 @@ impl AbsentHomes {
         let why = if is_there { "another folder is there now" } else { "that folder is not there" };
         let what = format!("{name} may be a disk of a VM in {vms}, and {why}");
         Err(Error::failed(what).with_hint(format!(
-            "bring that folder back (mount its storage), or start its VM where the folder was moved to; 'coracle pool forget \
-             {vms}' says that it is gone for good"
+            "if that home is gone for good, 'coracle pool forget {vms}' says so; else bring the folder back (mount its storage), or start \
+             its VM where the folder was moved to"
         )))
     }
 }
@@ -126,7 +126,8 @@ fn is_absent(home: &Home, noted: &HomeEntry) -> bool {
 /// VMs are known is kept.
 pub(crate) fn forget(home: &Home, folder: &Path) -> Result<()> {
     let (mut is_forgotten, mut known) = (false, None);
-    for vms in [folder.to_owned(), folder.join("state/vms")] {
+    let folder = absolute(folder)?;
+    for vms in [folder.clone(), folder.join("state/vms")] {
         for list in lists(home) {
             let (homes, noted, _) = raw_disks::noted(&list)?;
             if !homes.contains(&vms) {
@@ -152,7 +153,8 @@ pub(crate) fn forget(home: &Home, folder: &Path) -> Result<()> {
 
 /// True if the VM was in this folder of VMs at its last start, and is in its home now.
 fn was_in(vm: &Vm, vms: &Path) -> bool {
-    vm.record.folder.as_ref().is_some_and(|noted| noted.is_in(vms)) && matches!(vm.is_copy(), Ok(false))
+    vm.record.folder.as_ref().is_some_and(|noted| noted.vms() == Some(vms))
+        && matches!(vm.is_copy(), Ok(false))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Homes whose VMs have disks of the pool of another one.
 
 use super::*;
-use crate::home_entries::{MANY, add};
+use crate::home_entries::{MANY, NewEntry, add};
 use crate::kept_disks;
 use crate::start::note_disks;
 use crate::start::tests::{raw, with_disk};
@@ -151,7 +151,7 @@ fn a_long_list_drops_no_home_with_files() {
     std::fs::write(&file, "x").unwrap();
     let list = Home::from_env(Some(place.path().join("b")), |_| None).unwrap();
     let new = |i: usize, files: Vec<PathBuf>| {
-        HomeEntry::new(&list, &PathBuf::from(format!("/nowhere/{i}/vms")), files).unwrap()
+        NewEntry::new(&list, &PathBuf::from(format!("/nowhere/{i}/vms")), files, None).unwrap()
     };
     assert!(add(&mut homes, &mut noted, new(0, vec![file.clone()])).unwrap());
     assert!(!add(&mut homes, &mut noted, new(0, vec![file.clone()])).unwrap());
@@ -260,4 +260,92 @@ fn disks_are_noted_for_conversions_whatever_the_other_folders_of_the_environment
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
     assert!(other.environment().is_none());
     note_disks(&other, &with_disk(&other, &disk, raw(&disk)).record).unwrap();
+}
+
+/// Their pools are links to one folder, or mounts of it.
+#[test]
+fn homes_that_share_a_pool_know_the_vms_of_each_other() {
+    let place = tempfile::tempdir().unwrap();
+    let home = |name: &str| Home::from_env(Some(place.path().join(name)), |_| None).unwrap();
+    let (own, other) = (home("b"), home("a"));
+    let big = place.path().join("big");
+    std::fs::create_dir(&big).unwrap();
+    for home in [&own, &other] {
+        home.make(home.raw_disks().parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&big, home.pool()).unwrap();
+    }
+    pool_disk(&own);
+    for from in [&own, &other] {
+        // Each has a list beside its pool.
+        let disk = from.pool().join("os/disk.img");
+        note_disks(from, &with_disk(from, &disk, raw(&disk)).record).unwrap();
+        std::fs::remove_dir_all(from.vm("vm")).unwrap();
+    }
+    let disk = other.pool().join("os/disk.img");
+    note_disks(&other, &with_disk(&other, &disk, raw(&disk)).record).unwrap();
+    let e = kept_disks::remove(&own, "os", false).unwrap_err().to_string();
+    assert!(e.starts_with("os is a disk of the VM vm in "), "{e}");
+    assert_eq!(kept_disks::list(&own).unwrap().len(), 1, "the list of the pool is no disk");
+}
+
+/// In CI: the pool disks of the next home of that path were refused.
+#[test]
+fn the_files_of_a_root_that_is_removed_go_with_it() {
+    let place = tempfile::tempdir().unwrap();
+    let user = place.path().join("user");
+    let home = || {
+        let root = place.path().join("ci");
+        Home::from_env(Some(root), |name| (name == "HOME").then(|| user.clone().into())).unwrap()
+    };
+    for _ in 0..2 {
+        let own = home();
+        let disk = pool_disk(&own);
+        note_disks(&own, &with_disk(&own, &disk, raw(&disk)).record).unwrap();
+        std::fs::remove_dir_all(own.vm("vm")).unwrap();
+        assert!(!kept_disks::has_disk_of_other(&own, "os").unwrap());
+        kept_disks::remove(&own, "os", false).unwrap();
+        std::fs::remove_dir_all(place.path().join("ci")).unwrap();
+    }
+}
+
+/// Started in its new home, removed, and then its disk was still that of the old home.
+#[test]
+fn a_vm_that_left_an_absent_home_takes_its_files_along() {
+    let place = tempfile::tempdir().unwrap();
+    let home = |name: &str| Home::from_env(Some(place.path().join(name)), |_| None).unwrap();
+    let (own, other) = (home("b"), home("a"));
+    let disk = pool_disk(&own);
+    note_disks(&other, &with_disk(&other, &disk, raw(&disk)).record).unwrap();
+    std::fs::create_dir_all(own.vms()).unwrap();
+    std::fs::rename(other.vm("vm"), own.vm("vm")).unwrap();
+    std::fs::remove_dir_all(place.path().join("a")).unwrap();
+    let vm = Vm::open(&own, "vm").unwrap();
+    note_disks(&own, &vm.record).unwrap();
+    vm.record.save(&own).unwrap();
+    std::fs::remove_dir_all(own.vm("vm")).unwrap();
+    kept_disks::remove(&own, "os", false).unwrap();
+}
+
+/// The file system gave the folder the inode of the one before.
+#[test]
+fn a_folder_with_another_mark_is_another_home() {
+    let place = tempfile::tempdir().unwrap();
+    let user = place.path().to_owned();
+    let own = Home::from_env(None, |name| (name == "HOME").then(|| user.clone().into())).unwrap();
+    let disk = pool_disk(&own);
+    note_disks(&own, &with_disk(&own, &disk, raw(&disk)).record).unwrap();
+    std::fs::remove_dir_all(own.vm("vm")).unwrap();
+    assert!(!kept_disks::has_disk_of_other(&own, "os").unwrap());
+    let mark = own.vms().join(".home");
+    let before = std::fs::read(&mark).unwrap();
+    std::fs::write(&mark, "another").unwrap();
+    let e = kept_disks::remove(&own, "os", false).unwrap_err().to_string();
+    assert!(e.contains("vms, and another folder is there now"), "{e}");
+    // A backup that was restored has the mark.
+    let copy = place.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::write(copy.join(".home"), before).unwrap();
+    std::fs::remove_dir_all(own.vms()).unwrap();
+    std::fs::rename(copy, own.vms()).unwrap();
+    kept_disks::remove(&own, "os", false).unwrap();
 }

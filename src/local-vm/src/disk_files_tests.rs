@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kept_disks;
+use crate::raw_disks::StartOf;
 use crate::vm_folder::{self, LeftFolder};
 use api::launcher::{Format, Resolved, Sync};
 use serde_json::json;
@@ -142,7 +143,7 @@ fn a_disk_of_another_homes_vm_in_the_folder_of_a_vm_stays() {
     let other =
         Place { home: place.home.with_vms(&place.home.vms().join("../../other/vms")), ..Place::new() };
     let of_other = other.vm("b", &overlay);
-    raw_disks::keep(&other.home, Some(&other.home.vms()), of_other.disks()).unwrap();
+    raw_disks::keep(&other.home, Some(StartOf::within(&other.home.vms())), of_other.disks()).unwrap();
     for refused in [check_start(&place.home, &record), place.forget("a")] {
         let e = refused.unwrap_err().to_string();
         assert!(e.contains("root.qcow2") && e.contains("a disk of the VM b in "), "{e}");
@@ -191,7 +192,7 @@ fn a_removal_writes_no_list_where_the_start_has_noted_the_disks() {
     let place = Place::new();
     let disk = write(&place.home.vms().join("../disk.img"));
     let record = place.vm("a", &disk);
-    raw_disks::keep(&place.home, Some(&place.home.vms()), record.disks()).unwrap();
+    raw_disks::keep(&place.home, Some(StartOf::within(&place.home.vms())), record.disks()).unwrap();
     fs::create_dir(beside(&place.home.raw_disks(), ".partial")).unwrap();
     place.forget("a").unwrap();
     let e = crate::host_disks::note_raw(&place.home, &place.in_pool("x.img")).unwrap_err().to_string();

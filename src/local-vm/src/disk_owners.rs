@@ -6,9 +6,9 @@
 //!  ROOT/state/vms/NAME/…                           ROOT/data/raw-disks.json
 //! ```
 //!
-//! Each path that leads to a disk is looked at: that of the user, those at each link, and the one without links. A pool that is reached
-//! without its home (`DATA/pool` is a link to it, or has no list beside it yet) has a list of its own, `.list/raw-disks.json`, which its
-//! home reads as well.
+//! Each path that leads to a disk is looked at: that of the user, those at each link, and the one without links. Homes may share a pool
+//! by links or mounts, or a disk of it be reached without its home. So each pool has a list of its own, `DATA/pool/.list/raw-disks.json`,
+//! which all of these homes read.
 //!
 //! A home of another user is neither written to nor believed.
 
@@ -18,7 +18,7 @@ use crate::pool_disk::is_marked;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Name of the folder in a pool with its own list. No disk has this name.
+/// Name of the folder in a pool with its own list, for homes that share the pool. No disk has this name.
 const LIST: &str = ".list";
 
 /// Homes of this user that own one of these files, but `home` itself.
@@ -39,12 +39,8 @@ pub(crate) fn owners(home: &Home, files: &[PathBuf]) -> Vec<Home> {
             }
         }
     }
-    let own = [home.raw_disks(), home.pool().join(LIST)]
-        .map(|path| path.parent().and_then(|folder| real(folder).ok()));
-    found.retain(|data| {
-        let folder = if data.ends_with(LIST) { data.parent() } else { Some(data.as_path()) };
-        !own.contains(&folder.and_then(|folder| real(folder).ok()))
-    });
+    let own = home.raw_disks().parent().and_then(|data| real(data).ok());
+    found.retain(|data| own.as_ref() != Some(data));
     found.into_iter().map(|data| home.with_data(data)).collect()
 }
 
@@ -65,20 +61,18 @@ fn folders(place: &Path) -> Vec<PathBuf> {
     for above in place.ancestors().skip(1) {
         let Ok(below) = place.strip_prefix(above) else { continue };
         let mut names = below.iter().map(|name| name.to_str().unwrap_or_default());
-        match (names.next(), names.next(), names.next()) {
-            (Some(POOL), Some(name), Some(_)) if check_name(name).is_ok() && has_list(above) => {
-                found.push(above.to_owned());
-            }
-            (Some(pool), Some(name), Some(_))
-                if check_name(name).is_ok() && is_disk(&above.join(pool).join(name)) =>
-            {
-                found.push(above.join(pool).join(LIST));
-            }
-            (Some("disks"), Some(_), Some(_)) if has_list(above) => found.push(above.to_owned()),
-            (Some("state"), Some("vms"), Some(_)) if has_list(&above.join("data")) => {
-                found.push(above.join("data"));
-            }
-            _ => {}
+        let [Some(first), Some(second), Some(_)] = [names.next(), names.next(), names.next()] else {
+            continue;
+        };
+        let is_disk_name = check_name(second).is_ok();
+        if (first == "disks" || first == POOL && is_disk_name) && has_list(above) {
+            found.push(above.to_owned());
+        }
+        if is_disk_name && is_disk(&above.join(first).join(second)) {
+            found.push(above.join(first).join(LIST));
+        }
+        if (first, second) == ("state", "vms") && has_list(&above.join("data")) {
+            found.push(above.join("data"));
         }
     }
     found
@@ -108,6 +102,8 @@ mod tests {
         write(&top.join("mine/pool/os/disk.json"), r#"{"schema":"another"}"#);
         assert!(owned("mine/pool/os/disk.img").is_empty());
         assert!(owned("a/data/pool/os/disk.img").is_empty(), "its own list");
+        write(&top.join("a/data/pool/marked/disk.json"), r#"{"schema":"coracle.disk/v1"}"#);
+        assert_eq!(owned("a/data/pool/marked/disk.img"), [top.join("a/data/pool/.list/raw-disks.json")]);
         write(&top.join("b/data/pool/os/disk.json"), r#"{"schema":"coracle.disk/v1"}"#);
         assert_eq!(owned("b/data/pool/os/sub/x.img"), [top.join("b/data/pool/.list/raw-disks.json")]);
         assert!(owned("b/state/vms/vm/root/disks/x.qcow2").is_empty());
@@ -123,7 +119,7 @@ mod tests {
         std::os::unix::fs::symlink(top.join("volume.img"), top.join("b/data/pool/lost/disk.img")).unwrap();
         assert_eq!(owners(&home, &[top.join("b/data/pool/lost/disk.img")]).len(), 1);
         std::os::unix::fs::symlink(top.join("b/data/pool/os/sub/x.img"), top.join("link.img")).unwrap();
-        assert_eq!(owners(&home, &[top.join("link.img")]).len(), 1);
+        assert_eq!(owners(&home, &[top.join("link.img")]).len(), 2, "its list and that of its pool");
     }
 
     /// The owner was not found, and gave the disk out.
@@ -144,7 +140,7 @@ mod tests {
         }
         assert_eq!(lists("big/os/disk.img"), [pool]);
         let own = Home::from_env(Some(top.join("b")), |_| None).unwrap();
-        assert_eq!(owners_of(&own, &top.join("short/disk.img")), [] as [PathBuf; 0]);
+        assert_eq!(owners_of(&own, &top.join("short/disk.img")), [top.join("big/.list/raw-disks.json")]);
     }
 
     fn owners_of(home: &Home, path: &Path) -> Vec<PathBuf> {

@@ -176,7 +176,8 @@ mod tests {
         let other = home.with_vms(&place.path().join("other/vms"));
         record(&other, disk(&home, "a"));
         let noted = crate::record::Vm::open(&other, "vm").unwrap().record;
-        crate::raw_disks::keep(&other, Some(&other.vms()), noted.disks()).unwrap();
+        crate::raw_disks::keep(&other, Some(crate::raw_disks::StartOf::within(&other.vms())), noted.disks())
+            .unwrap();
         prune(&home, &place.path().join("store")).unwrap();
         assert!(disk(&home, "a").exists() && !disk(&home, "b").exists());
     }

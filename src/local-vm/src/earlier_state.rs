@@ -76,8 +76,8 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(()),
         Err(Errno::NOENT) => fs::rename(one, other),
-        // A file system that cannot exchange.
-        Err(Errno::INVAL | Errno::NOSYS) => {
+        // A file system that cannot exchange, or not a folder of a lower layer (overlayfs).
+        Err(Errno::INVAL | Errno::NOSYS | Errno::XDEV) => {
             fs::remove_dir_all(other)?;
             fs::rename(one, other)
         }

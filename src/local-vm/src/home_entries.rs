@@ -4,9 +4,10 @@
 //! noted files that is not there is dropped first, and one with files never.
 
 use crate::error::{Error, Result};
+use crate::home_mark;
 use crate::host_file::HostFile;
 use crate::path::file_at;
-use crate::place::{Home, RAW_DISKS, root_of};
+use crate::place::{Home, RAW_DISKS, real, root_of};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,19 @@ pub(crate) struct HomeEntry {
     /// Identity of that folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<LastingFileId>,
+    /// Mark of that folder. Earlier versions made none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mark: Option<String>,
     /// Files that its VMs had at their starts.
     files: Vec<FileEntry>,
+}
+
+/// A home with the files of one of its VMs, to be noted.
+#[derive(Debug, Clone)]
+pub(crate) struct NewEntry {
+    home: HomeEntry,
+    /// Folder of VMs that the VM was moved out of since its last start, and all its files.
+    moved: Option<(PathBuf, Vec<FileEntry>)>,
 }
 
 /// A file of a VM as it was at a start.
@@ -43,26 +55,47 @@ impl FileEntry {
     }
 }
 
-impl HomeEntry {
-    /// A home with these files of one of its VMs, for the list of the home `list`.
-    pub(crate) fn new(list: &Home, vms: &Path, files: Vec<PathBuf>) -> Result<HomeEntry> {
-        let is_in_one_folder =
-            root_of(vms).is_some_and(|root| root.join("data").join(RAW_DISKS) == list.raw_disks());
-        let mut noted = HomeEntry { vms: vms.to_owned(), id: folder_id(vms), files: vec![] };
-        for path in files.into_iter().filter(|_| !is_in_one_folder) {
-            noted.files.extend(HostFile::find(&path)?.map(|file| FileEntry { path, file }));
+impl NewEntry {
+    /// A home with these files of one of its VMs, for the list of the home `list`. `moved_from`: folder of VMs that the VM was in at its
+    /// last start. Files below the one folder of a home go with that folder, and are not noted.
+    pub(crate) fn new(
+        list: &Home,
+        vms: &Path,
+        files: Vec<PathBuf>,
+        moved_from: Option<&Path>,
+    ) -> Result<NewEntry> {
+        let root = root_of(vms);
+        let is_in_one_folder = root.is_some_and(|root| root.join("data").join(RAW_DISKS) == list.raw_disks());
+        let root = root.map(real).transpose()?;
+        let goes_along = |path: &Path| {
+            is_in_one_folder
+                || root.as_ref().is_some_and(|root| real(path).is_ok_and(|path| path.starts_with(root)))
+        };
+        let mut all = vec![];
+        for path in files {
+            all.extend(HostFile::find(&path)?.map(|file| FileEntry { path, file }));
         }
-        Ok(noted)
+        let noted = all.iter().filter(|file| !goes_along(&file.path)).cloned().collect();
+        let home = HomeEntry {
+            vms: vms.to_owned(),
+            id: folder_id(vms),
+            mark: home_mark::find_or_make(vms),
+            files: noted,
+        };
+        Ok(NewEntry { home, moved: moved_from.map(|from| (from.to_owned(), all)) })
     }
+}
 
+impl HomeEntry {
     /// True if this is a folder of VMs, whatever its path is now.
     pub(crate) fn is_folder(&self, vms: &Path) -> bool {
-        is_same_folder(&self.id, &folder_id(vms))
+        let (id, mark) = (folder_id(vms), home_mark::find(vms));
+        is_same_folder(&self.id, &id) && !is_other_folder((&self.id, &self.mark), (&id, &mark))
     }
 
     /// True if another folder is at its path now: a mount point without its storage, or one that was made anew.
     pub(crate) fn is_replaced(&self) -> bool {
-        is_other_folder(&self.id, &folder_id(&self.vms))
+        is_other_folder((&self.id, &self.mark), (&folder_id(&self.vms), &home_mark::find(&self.vms)))
     }
 
     /// True if one of these files may be one of its VMs.
@@ -80,9 +113,17 @@ fn is_same_folder(one: &Option<LastingFileId>, other: &Option<LastingFileId>) ->
     matches!((one, other), (Some(one), Some(other)) if one.is_surely(other))
 }
 
-/// True for two folders beyond doubt. An identity that is not known, or that may have changed, says nothing.
-fn is_other_folder(one: &Option<LastingFileId>, other: &Option<LastingFileId>) -> bool {
-    matches!((one, other), (Some(one), Some(other)) if !one.may_be(other) && !one.may_have_moved(other))
+/// Identity and mark of a folder.
+type FolderId<'a> = (&'a Option<LastingFileId>, &'a Option<String>);
+
+/// True for two folders beyond doubt, by their marks, or by their identities where one has no mark.
+fn is_other_folder(one: FolderId<'_>, other: FolderId<'_>) -> bool {
+    match (one, other) {
+        ((_, Some(one)), (_, Some(other))) => one != other,
+        // Without a time of birth an identity may have changed.
+        ((Some(one), _), (Some(other), _)) => one.is_surely(one) && other.is_surely(other) && one != other,
+        _ => false,
+    }
 }
 
 /// True if the home of an entry was moved to `new`. The snapshot of a home has the same identity, beside the original.
@@ -92,8 +133,17 @@ fn is_moved(old: &HomeEntry, new: &HomeEntry) -> bool {
 }
 
 /// Adds a home with its files to a list. True if the list has changed. `homes`: those of all versions, by their folders.
-pub(crate) fn add(homes: &mut Vec<PathBuf>, noted: &mut Vec<HomeEntry>, new: HomeEntry) -> Result<bool> {
+pub(crate) fn add(homes: &mut Vec<PathBuf>, noted: &mut Vec<HomeEntry>, new: NewEntry) -> Result<bool> {
     let before = (homes.clone(), noted.clone());
+    let NewEntry { home: new, moved } = new;
+    // A VM that has left its home is known by its own record from now on.
+    if let Some((from, files)) = moved {
+        for old in noted.iter_mut().filter(|old| old.vms == from) {
+            old.files.retain(|old| {
+                !files.iter().any(|file| file.path == old.path || file.file.is_same(&old.file))
+            });
+        }
+    }
     // A home that was moved is noted by its new path.
     if let Some(moved) = noted.iter_mut().find(|old| is_moved(old, &new)) {
         homes.retain(|vms| *vms != moved.vms);
@@ -103,10 +153,13 @@ pub(crate) fn add(homes: &mut Vec<PathBuf>, noted: &mut Vec<HomeEntry>, new: Hom
         homes.push(new.vms.clone());
     }
     // Another folder at the path of a home says nothing about the files of the one before.
-    match noted.iter_mut().find(|old| old.vms == new.vms && !is_other_folder(&old.id, &new.id)) {
+    match noted
+        .iter_mut()
+        .find(|old| old.vms == new.vms && !is_other_folder((&old.id, &old.mark), (&new.id, &new.mark)))
+    {
         None => noted.push(new.clone()),
         Some(old) => {
-            old.id.clone_from(&new.id);
+            (old.id, old.mark) = (new.id.clone(), new.mark.clone());
             for file in new.files {
                 if !old.files.contains(&file) {
                     old.files.retain(|known| known.path != file.path || !known.file.is_same(&file.file));
@@ -152,21 +205,22 @@ mod tests {
         let disk = top.join("disk.img");
         std::fs::write(&disk, "x").unwrap();
         let list = Home::from_env(Some(top.join("b")), |_| None).unwrap();
-        let original = HomeEntry::new(&list, &one, vec![disk]).unwrap();
+        let entry = |vms: &Path, files: Vec<PathBuf>| NewEntry::new(&list, vms, files, None).unwrap();
+        let original = entry(&one, vec![disk]).home;
         let snapshot = HomeEntry { vms: two.clone(), files: vec![], ..original.clone() };
+        let new = |home: &HomeEntry| NewEntry { home: home.clone(), moved: None };
         let (mut homes, mut noted) = (vec![], vec![]);
-        add(&mut homes, &mut noted, original.clone()).unwrap();
-        add(&mut homes, &mut noted, snapshot.clone()).unwrap();
+        add(&mut homes, &mut noted, new(&original)).unwrap();
+        add(&mut homes, &mut noted, new(&snapshot)).unwrap();
         assert_eq!(homes, [one.clone(), two.clone()]);
         assert_eq!(noted, [original.clone(), snapshot]);
 
         // One that was moved, or is reached by another path, takes its entry along.
         let (mut homes, mut noted) = (vec![], vec![]);
-        add(&mut homes, &mut noted, original.clone()).unwrap();
+        add(&mut homes, &mut noted, new(&original)).unwrap();
         std::fs::remove_dir(&two).unwrap();
         std::fs::rename(&one, &two).unwrap();
-        let moved = HomeEntry::new(&list, &two, vec![]).unwrap();
-        add(&mut homes, &mut noted, moved).unwrap();
+        add(&mut homes, &mut noted, entry(&two, vec![])).unwrap();
         assert_eq!(
             (homes, &noted[0].vms, noted[0].files.len(), noted.len()),
             (vec![two.clone()], &two, 1, 1)

@@ -38,7 +38,7 @@
 //! that has no location all the same is marked as absent: the launcher takes no file that has come there.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::homes::all_vms;
+use crate::homes::{all_vms, lists};
 use crate::host_file::{
     HostDevice, HostDevices, HostDisk, HostDisks, HostFile, begins_as_qcow2, paths, unclear,
 };
@@ -298,7 +298,8 @@ fn past_use(home: &Home, path: &Path, unreadable: &mut Option<Error>) -> Result<
     }
     let (mut unchanged, mut others, mut replaced) = (false, vec![], vec![]);
     // The kept ones are read last: a record that is removed meanwhile has its disks there.
-    for disks in records.chain(std::iter::once_with(|| raw_disks::kept(home))) {
+    let lists = lists(home);
+    for disks in records.chain(lists.iter().map(raw_disks::kept)) {
         match disks {
             Err(e) => *unreadable = unreadable.take().or(Some(e)),
             Ok(disks) => {

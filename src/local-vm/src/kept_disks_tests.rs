@@ -1,7 +1,7 @@
 //! Disks of the pool with their VMs: listed, removed, and used by a start.
 
 use super::*;
-use crate::raw_disks;
+use crate::raw_disks::{self, StartOf};
 use crate::resolve::image::Images;
 use crate::resolve::pool::HeldDisks;
 use crate::start::{again, check_again};
@@ -272,7 +272,7 @@ fn of_other_home(home: &Home, folder: &Path, disk: &Path, is_by_path: bool) -> H
         false => serde_json::Value::Null,
     };
     let vm = stopped(&other, disk.to_owned(), vmi);
-    raw_disks::keep(&other, Some(&other.vms()), vm.record.disks()).unwrap();
+    raw_disks::keep(&other, Some(StartOf::within(&other.vms())), vm.record.disks()).unwrap();
     other
 }
 

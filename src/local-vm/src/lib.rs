@@ -15,7 +15,7 @@
 //!     earlier_state ── EFI variables and TPM of a stopped VM, while another one takes its place
 //!     new_disk ── a new disk in a file of the user, made before the launcher starts
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
-//!     home_entries ── homes in a list of disks; absent_homes ── those that are not there
+//!     home_entries ── homes in a list of disks; home_mark ── which folder of VMs is at a path; absent_homes ── those that are not there
 //!     disk_owners ── homes in whose folders the disks of a VM lie
 //!     homes ── VMs of all homes that share disks; moved_home ── paths of a record whose home was moved
 //!     disk_files ── disk files of all VMs, which no conversion, start or removal takes away; vm_folder ── removal of a VM's files
@@ -42,6 +42,7 @@ mod fake_qemu;
 pub mod forwarding;
 pub mod from_image;
 mod home_entries;
+mod home_mark;
 mod homes;
 pub mod host_disks;
 pub mod host_file;

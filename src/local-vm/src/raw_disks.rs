@@ -22,7 +22,7 @@
 //! that of another home with this list (`XDG_STATE_HOME`, `--root`).
 
 use crate::error::{Error, Result};
-use crate::home_entries::{self, HomeEntry};
+use crate::home_entries::{self, HomeEntry, NewEntry};
 use crate::host_file::{HostDevice, HostDevices, HostDisks, HostFile, paths, unclear};
 use crate::path::file_at;
 use crate::place::{Home, Lock, is_own_folder};
@@ -90,6 +90,23 @@ impl RecordedDisks<'_> {
     }
 }
 
+/// The start of a VM.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StartOf<'a> {
+    /// Folder of VMs that it is in.
+    pub(crate) vms: &'a Path,
+    /// Folder of VMs that it was in at its last start, if it was moved since.
+    pub(crate) moved_from: Option<&'a Path>,
+}
+
+#[cfg(test)]
+impl StartOf<'_> {
+    /// A VM that was not moved.
+    pub(crate) fn within(vms: &Path) -> StartOf<'_> {
+        StartOf { vms, moved_from: None }
+    }
+}
+
 /// Disks of a record, for the time after it.
 #[derive(Debug, Default)]
 pub(crate) struct DisksOfVm {
@@ -97,7 +114,7 @@ pub(crate) struct DisksOfVm {
     pub(crate) devices: Vec<HostDevice>,
     pub(crate) images: Vec<RawDisk>,
     /// Its home, with the files of the VM.
-    pub(crate) home: Option<HomeEntry>,
+    pub(crate) home: Option<NewEntry>,
 }
 
 /// A raw disk as it was at the last start of its VM.
@@ -124,9 +141,9 @@ pub(crate) enum Relation {
     Same,
 }
 
-/// Notes the disks of a record before it is removed or replaced, and at a start, with the folder `vms` in which the VM is, before its
-/// guest can write to them.
-pub(crate) fn keep(home: &Home, vms: Option<&Path>, record: RecordedDisks<'_>) -> Result<()> {
+/// Notes the disks of a record before it is removed or replaced, and at a start before its guest can write to
+/// them.
+pub(crate) fn keep(home: &Home, start: Option<StartOf<'_>>, record: RecordedDisks<'_>) -> Result<()> {
     let images = record.host_disks.iter().filter(|(_, disk)| disk.raw_file().is_none());
     let on_host: BTreeMap<&str, PathBuf> = paths(&record.sync.vmi).collect();
     let images = images.filter_map(|(volume, disk)| {
@@ -138,7 +155,9 @@ pub(crate) fn keep(home: &Home, vms: Option<&Path>, record: RecordedDisks<'_>) -
             raw: of_record(record)?,
             devices: devices_of_record(record)?,
             images: images.collect(),
-            home: vms.map(|vms| HomeEntry::new(home, vms, record.files())).transpose()?,
+            home: start
+                .map(|start| NewEntry::new(home, start.vms, record.files(), start.moved_from))
+                .transpose()?,
         },
     )
 }

@@ -50,9 +50,9 @@ impl RecordFolder {
         Ok(!is_gone && !is_same)
     }
 
-    /// True if the noted folder is one of this folder of VMs.
-    pub(crate) fn is_in(&self, vms: &Path) -> bool {
-        self.path.parent() == Some(vms)
+    /// Folder of the VMs that the noted folder is one of.
+    pub(crate) fn vms(&self) -> Option<&Path> {
+        self.path.parent()
     }
 
     /// The noted path of a VM that was moved to `folder`.

@@ -25,7 +25,7 @@ use super::new_disk;
 use super::new_name::{NewName, VmSource};
 use super::path::absolute;
 use super::place::{Home, Lock, check_name};
-use super::raw_disks;
+use super::raw_disks::{self, StartOf};
 use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
@@ -237,6 +237,7 @@ impl Starter<'_> {
         record.devices = host_disks::devices(&record.sync)?;
         record.pool_disks = kept_disks::pool_disks(home, &record)?;
         record.earlier_volumes = earlier_volumes;
+        record.folder = before.and_then(|before| before.folder.clone());
         host_disks::check_unchanged(&record)?;
         check_start(home, &record)?;
         new_disk::make_disks(&mut record, &machine)?;
@@ -258,13 +259,16 @@ impl Starter<'_> {
 /// Notes the disks of a VM before its guest can write to them: in the list of its home, in those of the homes that own one of them, and in
 /// that of the environment, where the verbs that read disks look (another `--root`).
 pub(crate) fn note_disks(home: &Home, record: &Record) -> Result<()> {
-    raw_disks::keep(home, Some(&home.vms()), record.disks())?;
+    let (vms, noted) = (home.vms(), record.folder.as_ref());
+    let moved_from = noted.and_then(|noted| noted.vms()).filter(|before| *before != vms);
+    let start = Some(StartOf { vms: &vms, moved_from });
+    raw_disks::keep(home, start, record.disks())?;
     for owner in disk_owners::owners(home, &record.files()) {
-        raw_disks::keep(&owner, Some(&home.vms()), record.disks())?;
+        raw_disks::keep(&owner, start, record.disks())?;
     }
     if let Some(own) = home.environment_to_note()
         && own.raw_disks() != home.raw_disks()
-        && let Err(e) = raw_disks::keep(own, Some(&home.vms()), record.disks())
+        && let Err(e) = raw_disks::keep(own, start, record.disks())
     {
         tracing::warn!(
             "the disks of {} are not noted where 'coracle convert' looks: give it '-f raw' for a raw disk of this VM, whose guest may \

@@ -231,7 +231,8 @@ fn a_test_takes_no_disk_that_it_has_not_imported() {
     let other = home.with_vms(&home.pool().with_file_name("other/vms"));
     place.stopped(&other, "away", path);
     let noted = Vm::open(&other, "away").unwrap().record;
-    crate::raw_disks::keep(&other, Some(&other.vms()), noted.disks()).unwrap();
+    crate::raw_disks::keep(&other, Some(crate::raw_disks::StartOf::within(&other.vms())), noted.disks())
+        .unwrap();
     place.is_refused("web", "default", &test, "web is a disk of the VM away in ");
     fs::remove_dir_all(other.vm("away")).unwrap();
     // The VM was removed, and its data was kept.
@@ -487,7 +488,8 @@ fn a_disk_of_an_unfinished_import_that_a_guest_has_written_to_is_not_imported_ag
     assert_eq!(fs::read(&disk).unwrap(), [1; 8192]);
     // Nor when that VM is removed.
     let record = Vm::open(home, "other").unwrap().record;
-    crate::raw_disks::keep(home, Some(&home.vms()), record.disks()).unwrap();
+    crate::raw_disks::keep(home, Some(crate::raw_disks::StartOf::within(&home.vms())), record.disks())
+        .unwrap();
     fs::remove_dir_all(home.vm("other")).unwrap();
     place.is_refused("web", "default", &manifest("web", A), why);
 }
