@@ -57,7 +57,11 @@ mod tests {
         let said = Advice::Source.about_tls("h:5000");
         assert!(said.contains("h:5000 in spec.insecureRegistries of the CDIConfig config"), "{said}");
         assert!(Advice::Mirror.about_tls("h").contains("ConfigMap coracle-registries"));
-        assert!(Advice::Files.about_tls("h:5000").contains("[host.\"h:5000\"] of ~/.config/coracle/registries.toml"));
+        assert!(
+            Advice::Files
+                .about_tls("h:5000")
+                .contains("[host.\"h:5000\"] of ~/.config/coracle/registries.toml")
+        );
         assert_eq!(Advice::Files.about_login("h"), "as with: docker login h");
     }
 }
