@@ -155,9 +155,10 @@ impl Drop for Laptop {
     }
 }
 
-/// Everything below a folder, including links and sockets.
+/// Everything below a folder, including links and sockets, but the mark of a folder of VMs, which stays.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| !entry.path().ends_with("vms/.home"));
     entries.flat_map(|entry| [vec![entry.path()], below(&entry.path())].concat()).collect()
 }
 

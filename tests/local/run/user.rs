@@ -55,7 +55,7 @@ fn an_ordinary_user_needs_no_more_than_the_programs() {
     run("stop own -t 60").ok();
     run("rm own").ok();
     let left = place.shell(&format!(
-        "find .local/state/coracle/vms /tmp/coracle-{USER} -mindepth 1; ps -u {USER} -o stat=,args= | grep -v ^Z || true"
+        "find .local/state/coracle/vms /tmp/coracle-{USER} -mindepth 1 ! -name .home; ps -u {USER} -o stat=,args= | grep -v ^Z || true"
     ));
     let left = String::from_utf8_lossy(&left).into_owned();
     assert!(left.lines().all(|line| line.is_empty()), "left behind: {left}");
