@@ -213,7 +213,7 @@ pub fn is_read_only(vmi: &VirtualMachineInstance, volume: &str) -> bool {
     })
 }
 
-/// How a volume names its PVC.
+/// Field by which a volume names its PVC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimReference {
     /// By `persistentVolumeClaim`.
@@ -225,7 +225,7 @@ pub enum ClaimReference {
 }
 
 impl ClaimReference {
-    /// How one of these volumes names the PVC.
+    /// The field of the one of these volumes that names the PVC.
     pub fn of(volumes: &[Volume], templates: &[DataVolumeTemplate], claim: &str) -> ClaimReference {
         let named = |volume: &Volume| volume.data_volume.as_ref().is_some_and(|data| data.name == claim);
         let made = |template: &DataVolumeTemplate| {
@@ -238,18 +238,18 @@ impl ClaimReference {
         }
     }
 
-    /// How a volume of a VM names the PVC.
+    /// The field of the volume of a VM that names the PVC.
     pub fn of_vm(vm: &VirtualMachine, claim: &str) -> ClaimReference {
         let volumes = vm.spec.template.as_ref().map_or(&[][..], |template| &template.spec.volumes);
         ClaimReference::of(volumes, &vm.spec.data_volume_templates, claim)
     }
 
-    /// How a volume of a VMI names the PVC.
+    /// The field of the volume of a VMI that names the PVC.
     pub fn of_vmi(vmi: &VirtualMachineInstance, claim: &str) -> ClaimReference {
         ClaimReference::of(&vmi.spec.volumes, &[], claim)
     }
 
-    /// What to write so that the volume is on the PVC `new` in place of `old`.
+    /// Instruction to put the volume on the PVC `new` in place of `old`.
     pub fn replacement(self, old: &str, new: &str) -> String {
         let in_place = || {
             format!(
@@ -266,15 +266,15 @@ impl ClaimReference {
     }
 }
 
-/// The message about a PVC that a VMI must not start on, since its disk has moved or may have; `None` if it may. `reference`: how the
-/// volume names it.
+/// The message about a PVC that a VMI must not start on, since its disk has moved or may have; `None` if it may. `reference`: the
+/// field of the volume that names it.
 pub fn moved_message(claim: &PersistentVolumeClaim, reference: ClaimReference) -> Option<String> {
     let [namespace, name] =
         [&claim.meta.namespace, &claim.meta.name].map(|text| text.as_deref().unwrap_or_default());
     if let Some(new) = claim.moved_to() {
         return Some(format!(
-            "a live migration has copied PVC {namespace}/{name} into PVC {new}, and the guest has run on that one since: {}; or, to go back to the content of that time, stop the VM, remove its \
-             updateVolumesStrategy, and remove the annotation {MOVED_TO} from PVC {name}",
+            "a live migration has copied PVC {namespace}/{name} into PVC {new}, and the guest has run on that one since: {}; \
+             or, to go back to the content of that time, stop the VM, remove its updateVolumesStrategy, and remove the annotation {MOVED_TO} from PVC {name}",
             reference.replacement(name, new)
         ));
     }

@@ -48,10 +48,9 @@ impl AbsentHome {
         if !may_have {
             return Ok(false);
         }
+        let here = file_at(path)?.filter(|_| file.is_some());
         for moved in &self.moved {
-            let is_moved = moved == path
-                || (file.is_some() && file_at(moved)?.is_some() && file_at(moved)? == file_at(path)?);
-            if is_moved {
+            if moved == path || (here.is_some() && file_at(moved)? == here) {
                 return Ok(false);
             }
         }

@@ -71,18 +71,18 @@ impl NewEntry {
             is_in_one_folder
                 || root.as_ref().is_some_and(|root| real(path).is_ok_and(|path| path.starts_with(root)))
         };
-        let mut all = vec![];
-        for path in files {
-            all.extend(HostFile::find(&path)?.map(|file| FileEntry { path, file }));
-        }
-        let noted = all.iter().filter(|file| !goes_along(&file.path)).cloned().collect();
+        let moved = match moved_from {
+            Some(from) => Some((from.to_owned(), entries(files.clone())?)),
+            None => None,
+        };
+        let noted = entries(files.into_iter().filter(|path| !goes_along(path)))?;
         let home = HomeEntry {
             vms: vms.to_owned(),
             id: folder_id(vms),
             mark: home_mark::find_or_make(vms),
             files: noted,
         };
-        Ok(NewEntry { home, moved: moved_from.map(|from| (from.to_owned(), all)) })
+        Ok(NewEntry { home, moved })
     }
 }
 
@@ -102,6 +102,15 @@ impl HomeEntry {
     pub(crate) fn may_have(&self, path: &Path, file: Option<&HostFile>) -> bool {
         self.files.iter().any(|noted| noted.path == path || file.is_some_and(|file| noted.file.is_same(file)))
     }
+}
+
+/// The files at these paths.
+fn entries(paths: impl IntoIterator<Item = PathBuf>) -> Result<Vec<FileEntry>> {
+    let mut found = vec![];
+    for path in paths {
+        found.extend(HostFile::find(&path)?.map(|file| FileEntry { path, file }));
+    }
+    Ok(found)
 }
 
 /// Identity of a folder; `None` if it cannot be looked at.

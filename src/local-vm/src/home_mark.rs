@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::place::is_own_folder;
+use crate::random;
 use crate::whole_file::{sync_names, write_whole};
 use container_disk::inputs::beside;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -33,12 +34,9 @@ pub(crate) fn find_or_make(vms: &Path) -> Option<String> {
 }
 
 fn make(vms: &Path) -> Result<()> {
-    let mut bytes = [0; 16];
-    let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|e| Error::io("cannot read /dev/urandom", e))?;
     let path = vms.join(MARK);
     let new = beside(&path, &format!(".{}", std::process::id()));
-    write_whole(&new, api::uuid::from_random(bytes).as_bytes())?;
+    write_whole(&new, random::uuid()?.as_bytes())?;
     // Another process may have made one meanwhile, which stays.
     let renamed = renameat_with(CWD, &new, CWD, &path, RenameFlags::NOREPLACE);
     if renamed.is_err() {

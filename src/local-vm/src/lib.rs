@@ -13,7 +13,7 @@
 //!     client ── requests to the launcher, and its streams; user_words ── its messages with the user's names
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
 //!     earlier_state ── EFI variables and TPM of a stopped VM, while another one takes its place
-//!     new_disk ── a new disk in a file of the user, made before the launcher starts
+//!     new_disk ── a new disk in a file of the user, made before the launcher starts; random ── random numbers
 //!     host_disks ── formats of the user's disk files, kept for the file and not for its path; raw_disks ── those of VMs that are gone
 //!     home_entries ── homes in a list of disks; home_mark ── which folder of VMs is at a path; absent_homes ── those that are not there
 //!     disk_owners ── homes in whose folders the disks of a VM lie
@@ -57,6 +57,7 @@ pub mod new_name;
 pub mod path;
 pub mod place;
 mod pool_disk;
+mod random;
 mod raw_disks;
 pub mod record;
 mod record_folder;

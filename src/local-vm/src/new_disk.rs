@@ -10,8 +10,9 @@
 
 use crate::error::{Error, Result};
 use crate::host_file::{HostDisk, HostFile};
+use crate::random;
 use crate::record::Record;
-use crate::resolve::pool::{new_id, whole};
+use crate::resolve::pool::whole;
 use api::launcher::{Format, Source};
 use api::machine::{Machine, Volume};
 use container_disk::inputs::beside;
@@ -55,7 +56,7 @@ fn make(path: &Path, size: u64) -> Result<HostFile> {
     let name = path.file_name().ok_or_else(|| cannot(Errno::INVAL.into()))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = File::open(folder).map_err(cannot)?;
-    let begun = format!(".coracle-{}", new_id()?);
+    let begun = format!(".coracle-{}", random::uuid()?);
     let begun = OsStr::new(&begun);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(&folder, begun, flags, MODE).map(File::from).map_err(|e| cannot(e.into()))?;

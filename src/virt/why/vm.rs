@@ -106,8 +106,8 @@ pub(super) fn is_off(context: &RuleContext<'_>) -> Option<Finding> {
     };
     let since = condition(vm, "Ready", "False").and_then(|ready| ready.since);
     let end = migration::last_offline_end(context);
-    let last = end.map_or_else(String::new, |end| format!("; its offline migration {}", end.word()));
-    let failed = migration::last_offline_end(context).and_then(migration::MigrationEnd::failure);
+    let last = end.as_ref().map_or_else(String::new, |end| format!("; its offline migration {}", end.word()));
+    let failed = end.and_then(migration::MigrationEnd::failure);
     let finding = Finding::new(format!("VM {} is off: {why}{last}", context.name)).since(since).quote(failed);
     Some(match strategy {
         "Once" => finding.advise("to run it again, change spec.runStrategy"),

@@ -168,8 +168,8 @@ pub(super) fn runs(context: &RuleContext<'_>) -> Option<Finding> {
         }
     };
     let end = migration::last_end(context);
-    let last = end.map_or_else(String::new, |end| format!("; its last migration {}", end.word()));
-    let failed = migration::last_failure(context);
+    let last = end.as_ref().map_or_else(String::new, |end| format!("; its last migration {}", end.word()));
+    let failed = end.and_then(migration::MigrationEnd::failure);
     let finding = Finding::new(format!("VM {} runs on node {node}, and {waits}{last}", context.name));
     let finding = finding.since(since).quote(failed);
     let Some(required) = required else { return Some(finding) };

@@ -23,6 +23,7 @@ use crate::host_disks;
 use crate::manifest::{Located, Objects};
 use crate::place::{Lock, check_name};
 use crate::pool_disk::DISK;
+use crate::random;
 use crate::worker::Task;
 use api::data_volume::{self, DataVolume};
 use api::job::{Confidential, Files, Import, References, Refusal, Target};
@@ -344,7 +345,7 @@ impl Pool<'_> {
     /// Runs an import, and writes its record.
     fn import(&self, pvc: &str, folder: &Path, origin: &Origin, import: Import) -> Result<DiskRecord> {
         let import = Import { size: import.size.map(whole), ..import };
-        let (preallocated, id) = (import.preallocate, new_id()?);
+        let (preallocated, id) = (import.preallocate, random::uuid()?);
         if origin.address.is_some() {
             let from = printable::line(&origin.shown);
             (self.images.notify)(&format!("coracle: importing {from} as the disk {pvc}"));
@@ -439,15 +440,6 @@ impl Origin {
             _ => None,
         }
     }
-}
-
-/// A random number for a new disk.
-pub(crate) fn new_id() -> Result<String> {
-    use std::io::Read as _;
-    let mut bytes = [0; 16];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|e| Error::io("cannot make the number of a disk from /dev/urandom", e))?;
-    Ok(api::uuid::from_random(bytes))
 }
 
 /// Size rounded up to whole blocks: with the host's cache off, QEMU cannot write a partial block at the end.
